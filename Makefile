@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# O=DIR        build folder (build)
+# LINUX=DIR    a kernel tree of your own as the base, instead of Debian's package
+# K=KERNEL     plain or debug only
+# T=NAME       only tests with NAME in their name
+
+O ?= build
+override O := $(abspath $(O))
+export O LINUX K T
+
+KERNELS := $(or $(K),plain debug)
+
+# What was given to this make is not for the kernel's.
+MAKEOVERRIDES :=
+.NOTPARALLEL:
+
+.DEFAULT_GOAL := help
+.PHONY: help run test shell check tree refresh deps kernel perf selftests guest clean
+
+help: ## Show this text
+	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r name text; do \
+		printf '  make %-10s %s\n' "$$name" "$$text"; done
+	@sed -nE 's/^# ([A-Z]+=[A-Z]+) +(.*)/  \1 \2/p' Makefile | while read -r name text; do \
+		printf '  %-15s %s\n' "$$name" "$$text"; done
+
+run: deps tree ## Show a session in the guest: record, let programs run, dump, report, stop
+	@scripts/build plain perf selftests guest
+	@vm/run --add vm/demo -- sh /root/demo
+
+test: deps tree ## Run all tests, on the plain and on the debug kernel
+	@scripts/build $(KERNELS) perf selftests guest
+	@tests/run $(KERNELS)
+
+shell: deps tree ## Boot the guest with a shell at your terminal
+	@scripts/build $(or $(K),plain) perf selftests guest
+	@vm/run --kernel $(or $(K),plain)
+
+check: deps tree ## Check the series as its maintainers' scripts would
+	@scripts/build plain
+	@tests/run check
+
+tree: ## Make or update the kernel tree with the series as a branch, in the build folder
+	@scripts/series tree
+
+refresh: ## Write that branch back into patches/ and the new files
+	@scripts/series refresh
+
+deps: ## Install the Debian packages that are missing
+	@scripts/deps
+
+kernel: tree ## Build the kernels
+	@scripts/build $(KERNELS)
+
+perf: tree ## Build perf
+	@scripts/build perf
+
+selftests: tree ## Build the selftests
+	@scripts/build selftests
+
+guest: tree ## Build the guest's file system, with perf and the selftests
+	@scripts/build perf selftests guest
+
+clean: ## Remove what was built, but not the kernel tree
+	rm -rf $(O)/x86_64
