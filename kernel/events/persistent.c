@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: events that outlive the process that opened them.
+ *
+ * Life cycle. An event lives until it has no user (perf_event::users): every
+ * open file is one, and so is the registry for as long as it has the event.
+ * DETACH makes a struct perf_instance, which holds the registry's user and a
+ * pseudo-mapping of the buffer; ATTACH and the end of the time to live undo it.
+ * An id (struct perf_persistent) lives as long as it has instances.
+ *
+ * Ending happens in two phases. Under perf_persistent_mutex an instance is
+ * unlinked: no longer found, no longer counted. With the mutex dropped it is
+ * finished: the event killed if its time is over, the buffer and the user given
+ * up, the id's sysfs entries removed. Finishing waits for contexts, for RCU and
+ * for readers of sysfs, who take the mutex.
+ *
+ * Reopening takes its user under the mutex, where the one that the registry
+ * holds keeps the count from being 0.
+ */
+#include <linux/hashtable.h>
+#include <linux/sched/user.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/timekeeping.h>
+
+#include "internal.h"
+#include "persistent.h"
+
+/* Protects the registry: what follows, and all ids, members and instances */
+DEFINE_MUTEX(perf_persistent_mutex);
+
+static DEFINE_XARRAY_FLAGS(perf_persistent_ids, XA_FLAGS_ALLOC1);
+static DEFINE_HASHTABLE(perf_persistent_names, 10);
+static u32 perf_persistent_next_id;
+
+/* Ids */
+
+/**
+ * perf_persistent_find - look an id up
+ * @id: id
+ *
+ * Return: the id if it has instances, or NULL
+ */
+struct perf_persistent *perf_persistent_find(u32 id)
+{
+	struct perf_persistent *pp;
+
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	pp = xa_load(&perf_persistent_ids, id);
+
+	return pp && pp->nr_instances ? pp : NULL;
+}
+
+/**
+ * perf_persistent_name_valid - whether somebody may choose a name
+ * @name: NUL-terminated
+ *
+ * Return: true for [a-z][a-z0-9_-]*, which an event in sysfs can be called, but
+ * for p[0-9]+, which are the names of those for which none was chosen
+ */
+bool perf_persistent_name_valid(const char *name)
+{
+	static const char first[] = "abcdefghijklmnopqrstuvwxyz";
+	static const char digits[] = "0123456789";
+	static const char rest[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+
+	if (!strspn(name, first) || name[strspn(name, rest)])
+		return false;
+
+	return name[0] != 'p' || !name[1] || name[1 + strspn(name + 1, digits)];
+}
+
+/*
+ * Others than administrators get names of their own, so that they can neither
+ * take one that means something nor be mistaken for an event of perf's.
+ */
+static int perf_persistent_make_name(struct perf_persistent *pp, const char *name)
+{
+	char prefix[sizeof("u4294967295-")] = "";
+	int len;
+
+	if (!perfmon_capable())
+		snprintf(prefix, sizeof(prefix), "u%u-",
+			 from_kuid_munged(&init_user_ns, pp->owner));
+
+	if (*name)
+		len = snprintf(pp->name, sizeof(pp->name), "%s%s", prefix, name);
+	else
+		len = snprintf(pp->name, sizeof(pp->name), "%sp%u", prefix, pp->id);
+
+	return len >= sizeof(pp->name) ? -EINVAL : 0;
+}
+
+static int perf_persistent_hash_name(struct perf_persistent *pp)
+{
+	u32 key = full_name_hash(NULL, pp->name, strlen(pp->name));
+	struct perf_persistent *other;
+
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	hash_for_each_possible(perf_persistent_names, other, name_entry, key) {
+		if (!strcmp(other->name, pp->name))
+			return -EEXIST;
+	}
+	hash_add(perf_persistent_names, &pp->name_entry, key);
+
+	return 0;
+}
+
+static int perf_persistent_register(struct perf_persistent *pp, const char *name)
+{
+	int err;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	err = xa_alloc_cyclic(&perf_persistent_ids, &pp->id, pp,
+			      XA_LIMIT(1, INT_MAX), &perf_persistent_next_id,
+			      GFP_KERNEL_ACCOUNT);
+	if (err < 0)
+		return err == -EBUSY ? -EAGAIN : err;
+
+	err = perf_persistent_make_name(pp, name);
+	if (!err)
+		err = perf_persistent_hash_name(pp);
+	if (err)
+		xa_erase(&perf_persistent_ids, pp->id);
+
+	return err;
+}
+
+static void perf_persistent_unregister(struct perf_persistent *pp)
+{
+	guard(mutex)(&perf_persistent_mutex);
+
+	hash_del(&pp->name_entry);
+	xa_erase(&perf_persistent_ids, pp->id);
+}
+
+/**
+ * perf_persistent_arm - set the time that an id has to live
+ * @pp:	 id
+ * @ttl: ns from now, or 0 for no limit
+ */
+void perf_persistent_arm(struct perf_persistent *pp, u64 ttl)
+{
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	hrtimer_cancel(&pp->timer);
+	pp->deadline = ttl ? ktime_get_boottime_ns() + ttl : 0;
+	if (ttl)
+		hrtimer_start(&pp->timer, ns_to_ktime(pp->deadline), HRTIMER_MODE_ABS);
+}
+
+static void perf_persistent_expire(struct work_struct *work);
+
+/* The work has a reference of its own: the id may end while it is queued. */
+static enum hrtimer_restart perf_persistent_timer(struct hrtimer *timer)
+{
+	struct perf_persistent *pp = container_of(timer, struct perf_persistent, timer);
+
+	kobject_get(&pp->kobj);
+	if (!queue_work(system_unbound_wq, &pp->expire))
+		kobject_put(&pp->kobj);
+
+	return HRTIMER_NORESTART;
+}
+
+/**
+ * perf_persistent_create - make an id, with its entries in sysfs
+ * @d: name, time to live, flags
+ *
+ * It is found once it has an instance; until then it is the caller's.
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ * Return: the id, or -EEXIST for a name that is taken, -EINVAL for one that is
+ * too long with its prefix, -EAGAIN if there are no more ids, -ENOMEM
+ */
+struct perf_persistent *perf_persistent_create(const struct perf_detach *d)
+{
+	struct perf_persistent *pp;
+	int err;
+
+	pp = kzalloc(sizeof(*pp), GFP_KERNEL_ACCOUNT);
+	if (!pp)
+		return ERR_PTR(-ENOMEM);
+
+	perf_persistent_kobj_init(pp);
+	xa_init(&pp->instances);
+	INIT_LIST_HEAD(&pp->members);
+	INIT_WORK(&pp->expire, perf_persistent_expire);
+	hrtimer_init(&pp->timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS);
+	pp->timer.function = perf_persistent_timer;
+	pp->owner = current_euid();
+	pp->created = ktime_get_boottime_ns();
+	if (d->flags & PERF_DETACH_UNCOMMITTED)
+		pp->flags |= PERF_PERSISTENT_UNCOMMITTED;
+
+	err = perf_persistent_register(pp, d->name);
+	if (err)
+		goto err_put;
+
+	err = perf_persistent_sysfs_add(pp);
+	if (err)
+		goto err_unregister;
+
+	return pp;
+
+err_unregister:
+	perf_persistent_unregister(pp);
+err_put:
+	kobject_put(&pp->kobj);
+	return ERR_PTR(err);
+}
+
+/**
+ * perf_persistent_destroy - end an id that has no instances, or none yet
+ * @pp: id; its name stays taken until sysfs is rid of it
+ *
+ * Context: waits for readers of sysfs; perf_persistent_mutex is not held.
+ */
+void perf_persistent_destroy(struct perf_persistent *pp)
+{
+	WARN_ON_ONCE(pp->nr_instances || !list_empty(&pp->members));
+
+	perf_persistent_sysfs_remove(pp);
+	hrtimer_cancel(&pp->timer);
+	perf_persistent_unregister(pp);
+	kobject_put(&pp->kobj);
+}
+
+/* Members */
+
+static void perf_member_put(struct perf_persistent_member *member)
+{
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	if (--member->nr_instances)
+		return;
+
+	list_del(&member->entry);
+	kfree(member);
+}
+
+static struct perf_persistent_member *
+perf_member_create(struct list_head *before, struct perf_event *event,
+		   const struct perf_detach *d)
+{
+	struct perf_persistent_member *member;
+
+	member = kzalloc(struct_size(member, label, strlen(d->label) + 1),
+			 GFP_KERNEL_ACCOUNT);
+	if (!member)
+		return ERR_PTR(-ENOMEM);
+
+	member->nr = d->member;
+	member->nr_instances = 1;
+	member->attr = event->orig_attr;
+	strscpy(member->label, d->label, strlen(d->label) + 1);
+	list_add_tail(&member->entry, before);
+
+	return member;
+}
+
+static struct perf_persistent_member *
+perf_member_get(struct perf_persistent *pp, struct perf_event *event,
+		const struct perf_detach *d)
+{
+	struct perf_persistent_member *member;
+
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	list_for_each_entry(member, &pp->members, entry) {
+		if (member->nr >= d->member)
+			break;
+	}
+	if (list_entry_is_head(member, &pp->members, entry) || member->nr > d->member)
+		return perf_member_create(&member->entry, event, d);
+
+	if (memcmp(&member->attr, &event->orig_attr, sizeof(member->attr)))
+		return ERR_PTR(-EINVAL);
+	if (*d->label && strcmp(member->label, d->label))
+		return ERR_PTR(-EINVAL);
+	member->nr_instances++;
+
+	return member;
+}
+
+/* Instances */
+
+/**
+ * perf_instance_find - look up what an id measures somewhere
+ * @pp:	    id
+ * @member: number of the event
+ * @cpu:    CPU
+ *
+ * Return: the instance, or NULL
+ */
+struct perf_instance *
+perf_instance_find(struct perf_persistent *pp, u32 member, int cpu)
+{
+	struct perf_instance *inst;
+	unsigned long nr;
+
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	xa_for_each(&pp->instances, nr, inst) {
+		if (inst->member->nr == member && inst->cpu == cpu)
+			return inst;
+	}
+
+	return NULL;
+}
+
+/**
+ * perf_instance_create - make an instance, counted against the limits
+ * @event: event that is going to be persistent
+ *
+ * Return: the instance, or -EAGAIN, -ENOMEM
+ */
+struct perf_instance *perf_instance_create(struct perf_event *event)
+{
+	struct perf_instance *inst;
+	int err;
+
+	inst = kzalloc(sizeof(*inst), GFP_KERNEL_ACCOUNT);
+	if (!inst)
+		return ERR_PTR(-ENOMEM);
+
+	err = perf_instance_charge(inst);
+	if (err) {
+		kfree(inst);
+		return ERR_PTR(err);
+	}
+	inst->event = event;
+	inst->cpu = event->orig_cpu;
+
+	return inst;
+}
+
+/**
+ * perf_instance_free - undo perf_instance_create()
+ * @inst: instance that is in no id
+ */
+void perf_instance_free(struct perf_instance *inst)
+{
+	perf_instance_uncharge(inst);
+	kfree(inst);
+}
+
+/**
+ * perf_instance_insert - put an instance into its id
+ * @pp:	  id; it is found from now on
+ * @inst: instance of a key that the member does not have
+ * @d:	  member, label, buffer
+ *
+ * Return: 0, or -EINVAL if the member is another event, -EAGAIN if there are no
+ * more numbers, -ENOMEM, and what
+ * perf_buffer_pin() answers; nothing has changed then
+ */
+int perf_instance_insert(struct perf_persistent *pp, struct perf_instance *inst,
+			 const struct perf_detach *d)
+{
+	struct perf_event *event = inst->event;
+	struct perf_persistent_member *member;
+	int err;
+
+	/* Reopening says number + 1 */
+	if (pp->next_instance == U32_MAX)
+		return -EAGAIN;
+
+	member = perf_member_get(pp, event, d);
+	if (IS_ERR(member))
+		return PTR_ERR(member);
+
+	err = xa_insert(&pp->instances, pp->next_instance, inst, GFP_KERNEL_ACCOUNT);
+	if (err)
+		goto err_member;
+
+	err = perf_buffer_pin(event, d->nr_pages);
+	if (err < 0)
+		goto err_erase;
+
+	inst->rb = err ? event->rb : NULL;
+	inst->pp = pp;
+	inst->member = member;
+	inst->nr = pp->next_instance++;
+	if (!pp->nr_instances++)
+		perf_persistent_arm(pp, d->ttl);
+
+	refcount_inc(&event->users);
+	perf_remove_from_owner(event);
+	WRITE_ONCE(event->persistent, inst);
+
+	return 0;
+
+err_erase:
+	xa_erase(&pp->instances, pp->next_instance);
+err_member:
+	perf_member_put(member);
+	return err;
+}
+
+/**
+ * perf_instance_unlink - take an instance out of the registry's sight
+ * @inst: instance
+ * @dead: list for it, for perf_instance_finish() without the mutex
+ */
+void perf_instance_unlink(struct perf_instance *inst, struct list_head *dead)
+{
+	struct perf_persistent *pp = inst->pp;
+
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	WRITE_ONCE(inst->event->persistent, NULL);
+	xa_erase(&pp->instances, inst->nr);
+	perf_member_put(inst->member);
+	inst->last = !--pp->nr_instances;
+	list_add_tail(&inst->dead, dead);
+}
+
+/**
+ * perf_instance_finish - give up what an instance holds
+ * @inst: instance after perf_instance_unlink(); freed
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ */
+void perf_instance_finish(struct perf_instance *inst)
+{
+	struct perf_event *event = inst->event;
+
+	if (inst->rb)
+		perf_buffer_unpin(event, inst->rb);
+	if (perf_event_put_user(event))
+		perf_event_release_kernel(event);
+	if (inst->last)
+		perf_persistent_destroy(inst->pp);
+	perf_instance_free(inst);
+}
+
+static void perf_persistent_expire(struct work_struct *work)
+{
+	struct perf_persistent *pp = container_of(work, struct perf_persistent, expire);
+	struct perf_instance *inst, *tmp;
+	unsigned long nr;
+	LIST_HEAD(dead);
+
+	scoped_guard(mutex, &perf_persistent_mutex) {
+		/* It may have been given more time while the work was queued. */
+		if (pp->deadline && ktime_get_boottime_ns() >= pp->deadline) {
+			xa_for_each(&pp->instances, nr, inst) {
+				inst->event->expired = true;
+				perf_instance_unlink(inst, &dead);
+			}
+		}
+	}
+
+	list_for_each_entry_safe(inst, tmp, &dead, dead) {
+		perf_event_kill(inst->event);
+		wake_up_all(&inst->event->waitq);
+		perf_instance_finish(inst);
+	}
+	kobject_put(&pp->kobj);
+}

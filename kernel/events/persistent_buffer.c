@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: buffers that outlive their mappings.
+ *
+ * An instance holds its buffer by a pseudo-mapping: it counts in
+ * perf_event::mmap_count and perf_buffer::mmap_count like the mapping of a
+ * process, so that everything which asks whether a buffer is in use stays
+ * right, and SET_OUTPUT neither takes the buffer away nor frees it.
+ *
+ * A pinned buffer is charged to a user alone: what exceeds perf_event_mlock_kb
+ * counts in user_struct::locked_vm, because the mm that mapped it may be gone
+ * while the buffer stays.
+ */
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/user.h>
+
+#include "internal.h"
+#include "persistent.h"
+
+/* Numbers for buffers, which must not be known by their address */
+static u64 perf_buffer_last_id;
+
+/*
+ * Whether what a mapping charged to its mm may be moved over to its user.
+ */
+static int perf_buffer_may_charge(struct perf_buffer *rb)
+{
+	struct user_struct *user = rb->mmap_user;
+	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+
+	if (user != current_user() && !perfmon_capable())
+		return -EACCES;
+
+	if (!rb->mmap_mm || !rb->mmap_locked)
+		return 0;
+
+	if (perf_is_paranoid() && !capable(CAP_IPC_LOCK) &&
+	    atomic_long_read(&user->locked_vm) + rb->mmap_locked > limit)
+		return -EPERM;
+
+	return 0;
+}
+
+static void perf_buffer_charge_user(struct perf_buffer *rb)
+{
+	if (!rb->mmap_mm)
+		return;
+
+	atomic_long_add(rb->mmap_locked, &rb->mmap_user->locked_vm);
+	atomic64_sub(rb->mmap_locked, &rb->mmap_mm->pinned_vm);
+	mmdrop(rb->mmap_mm);
+	rb->mmap_mm = NULL;
+}
+
+/*
+ * Whether a buffer may be kept as it is, with the mappings that it has.
+ */
+static int perf_buffer_check(struct perf_event *event, struct perf_buffer *rb, u32 nr_pages)
+{
+	if (nr_pages && nr_pages != data_page_nr(rb))
+		return -EINVAL;
+
+	/* The user page alone, which nothing is overwritten in */
+	if (!data_page_nr(rb))
+		return 0;
+
+	if (!is_write_backward(event)) {
+		if (rb->overwrite)
+			return -EINVAL;
+		return rb->nr_writers > 1 ? -EBUSY : 0;
+	}
+
+	if (!rb->overwrite || rb->was_writable)
+		return -EACCES;
+
+	return 0;
+}
+
+/*
+ * Take a pseudo-mapping of the buffer that @event has: all or nothing.
+ */
+static int perf_buffer_pin_existing(struct perf_event *event, struct perf_buffer *rb,
+				    u32 nr_pages)
+{
+	int err;
+
+	lockdep_assert_held(&event->mmap_mutex);
+	guard(mutex)(&rb->pin_mutex);
+
+	/* perf_buffer_end() needs mmap_mutex before it can uncharge the buffer. */
+	err = perf_buffer_check(event, rb, nr_pages);
+	if (!err)
+		err = perf_buffer_may_charge(rb);
+	if (err)
+		return err;
+
+	if (!atomic_inc_not_zero(&rb->mmap_count))
+		return -ENOENT;
+
+	rb->nr_pins++;
+	perf_buffer_charge_user(rb);
+
+	return 0;
+}
+
+static bool perf_event_writes_records(struct perf_event *event)
+{
+	struct perf_event_attr *attr = &event->attr;
+
+	return is_sampling_event(event) || attr->mmap || attr->mmap_data ||
+	       attr->mmap2 || attr->comm || attr->task || attr->namespaces ||
+	       attr->ksymbol || attr->bpf_event || attr->cgroup ||
+	       attr->context_switch || attr->text_poke;
+}
+
+static u32 perf_buffer_default_pages(struct perf_event *event)
+{
+	unsigned long kb = PERF_PERSISTENT_BUFFER_KB;
+
+	if (!perf_event_writes_records(event))
+		return 0;
+
+	if (!perfmon_capable())
+		kb = PERF_PERSISTENT_BUFFER_KB_USER;
+
+	return max(kb >> (PAGE_SHIFT - 10), 1UL);
+}
+
+static int perf_buffer_pin_new(struct perf_event *event, u32 nr_pages)
+{
+	struct user_struct *user = current_user();
+	long user_extra = nr_pages + 1L, extra;
+	struct perf_buffer *rb;
+	int flags, err;
+
+	lockdep_assert_held(&event->mmap_mutex);
+
+	err = perf_mlock_split(user, atomic_long_read(&user->locked_vm),
+			       &user_extra, &extra);
+	if (err)
+		return err;
+
+	flags = is_write_backward(event) ? 0 : RING_BUFFER_WRITABLE;
+	rb = rb_alloc(nr_pages,
+		      event->attr.watermark ? event->attr.wakeup_watermark : 0,
+		      event->cpu, flags);
+	if (!rb)
+		return -ENOMEM;
+
+	/* What the OOM killer is at must not stay for good. */
+	if (fatal_signal_pending(current)) {
+		rb_free(rb);
+		return -EINTR;
+	}
+
+	atomic_long_add(user_extra, &user->perf_mlock);
+	atomic_long_add(extra, &user->locked_vm);
+	rb->mmap_locked = extra;
+	rb->nr_pins = 1;
+	perf_event_set_buffer(event, rb);
+
+	return 0;
+}
+
+/* What mmap() could map, and rb_alloc() take */
+static int perf_buffer_check_pages(u32 nr_pages)
+{
+	if (nr_pages && !is_power_of_2(nr_pages))
+		return -EINVAL;
+
+	if (nr_pages > min_t(unsigned long, INT_MAX, ULONG_MAX >> (PAGE_SHIFT + 2)))
+		return -ENOMEM;
+
+	return 0;
+}
+
+/**
+ * perf_buffer_pin - keep the buffer of an event
+ * @event:    event that enters the registry
+ * @nr_pages: data pages, or 0 for what the event has or should have
+ *
+ * An event that writes records gets a buffer if it has none, another one only
+ * if @nr_pages asks for it.
+ *
+ * Context: may sleep; perf_persistent_mutex is held.
+ * Return: 1 if perf_event::rb is pinned, 0 if there is none, or
+ * * -EINVAL: not a power of two, not the size of the buffer there is, or a
+ *   buffer that is written forward and overwritten
+ * * -EACCES: the buffer of another user, or one to be overwritten which
+ *   somebody can write to
+ * * -EBUSY: a buffer to be consumed which several mappings can write to
+ * * -EPERM: locked memory
+ * * -ENOMEM, -EINTR
+ */
+int perf_buffer_pin(struct perf_event *event, u32 nr_pages)
+{
+	struct perf_buffer *rb;
+	int err;
+
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	err = perf_buffer_check_pages(nr_pages);
+	if (err)
+		return err;
+
+	guard(mutex)(&event->mmap_mutex);
+
+	rb = event->rb;
+	if (rb) {
+		err = perf_buffer_pin_existing(event, rb, nr_pages);
+		if (err == -ENOENT)
+			/* Its last mapping is going; perf_mmap() does the same. */
+			ring_buffer_attach(event, NULL);
+		else if (err)
+			return err;
+	}
+
+	if (!event->rb) {
+		nr_pages = nr_pages ?: perf_buffer_default_pages(event);
+		if (!nr_pages)
+			return 0;
+
+		err = perf_buffer_pin_new(event, nr_pages);
+		if (err)
+			return err;
+	}
+
+	atomic_inc(&event->mmap_count);
+	if (!event->rb->id)
+		event->rb->id = ++perf_buffer_last_id;
+
+	return 1;
+}
+
+/**
+ * perf_buffer_unpin - give up the buffer of an event
+ * @event: event that leaves the registry
+ * @rb:	   its buffer; ends here if nobody maps it
+ *
+ * As long as others need it, the event goes on writing to it, as one that was
+ * redirected does.
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ */
+void perf_buffer_unpin(struct perf_event *event, struct perf_buffer *rb)
+{
+	bool last;
+
+	/* The event's own reference goes with the last mapping. */
+	refcount_inc(&rb->refcount);
+	scoped_guard(mutex, &rb->pin_mutex)
+		rb->nr_pins--;
+	last = atomic_dec_and_test(&rb->mmap_count);
+	atomic_dec(&event->mmap_count);
+	if (last)
+		perf_buffer_end(rb);
+	ring_buffer_put(rb);
+}
+
+/* A mapping that may be made writable counts as one that is. */
+void perf_buffer_vma_open(struct perf_buffer *rb, struct vm_area_struct *vma)
+{
+	guard(mutex)(&rb->pin_mutex);
+	if (vma->vm_flags & VM_MAYWRITE)
+		rb->nr_writers++;
+}
+
+void perf_buffer_vma_close(struct perf_buffer *rb, struct vm_area_struct *vma)
+{
+	guard(mutex)(&rb->pin_mutex);
+	if (vma->vm_flags & VM_MAYWRITE)
+		rb->nr_writers--;
+}
+
+/*
+ * Who can write to the first page of a buffer that is overwritten can mislead
+ * its readers, and has no use for it: note it for good, or refuse it.
+ */
+static int perf_buffer_allow_write(struct perf_buffer *rb)
+{
+	lockdep_assert_held(&rb->pin_mutex);
+
+	if (!rb->overwrite || !data_page_nr(rb))
+		return 0;
+
+	if (rb->nr_pins)
+		return -EACCES;
+
+	rb->was_writable = true;
+
+	return 0;
+}
+
+/**
+ * perf_buffer_map - check and note how a process maps a buffer
+ * @rb:	 buffer, existing or new
+ * @vma: mapping, not yet counted
+ *
+ * A pinned buffer is mapped for reading only, for good, but for one mapping of
+ * one that is consumed.
+ *
+ * Return: 0, -EACCES if only reading is allowed, -EBUSY if there is a consumer.
+ */
+int perf_buffer_map(struct perf_buffer *rb, struct vm_area_struct *vma)
+{
+	int err;
+
+	guard(mutex)(&rb->pin_mutex);
+
+	if (vma->vm_flags & VM_WRITE) {
+		err = perf_buffer_allow_write(rb);
+		if (err)
+			return err;
+		if (rb->nr_pins && rb->nr_writers)
+			return -EBUSY;
+	} else if (rb->nr_pins) {
+		vm_flags_clear(vma, VM_MAYWRITE);
+	}
+
+	if (vma->vm_flags & VM_MAYWRITE)
+		rb->nr_writers++;
+
+	return 0;
+}
+
+/**
+ * perf_persistent_mprotect - veto writing to a buffer that is overwritten
+ * @vma:      mapping of a perf event
+ * @start:    unused
+ * @end:      unused
+ * @newflags: VM_* that are asked for
+ *
+ * A mapping from before the buffer was pinned still has VM_MAYWRITE.
+ *
+ * Return: 0 or -EACCES.
+ */
+int perf_persistent_mprotect(struct vm_area_struct *vma, unsigned long start,
+			     unsigned long end, unsigned long newflags)
+{
+	struct perf_event *event = vma->vm_file->private_data;
+	struct perf_buffer *rb = event->rb;
+
+	if (!(newflags & VM_WRITE) || vma->vm_pgoff)
+		return 0;
+
+	guard(mutex)(&rb->pin_mutex);
+
+	return perf_buffer_allow_write(rb);
+}

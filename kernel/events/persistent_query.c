@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: what a reader can ask about them.
+ *
+ * An answer is put together under perf_persistent_mutex and copied out after.
+ */
+#include <linux/cpu.h>
+#include <linux/mm.h>
+#include <linux/sched/user.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+#include <linux/timekeeping.h>
+#include <linux/trace_events.h>
+#include <linux/uaccess.h>
+
+#include "internal.h"
+#include "persistent.h"
+
+/**
+ * struct perf_query - an answer with its parts of variable size
+ * @info:      the fixed part
+ * @attr:      as the event was opened, without addresses
+ * @label:     event text
+ * @filter:    text of the filter, or NULL
+ * @instances: @info.nr_instances of them
+ * @sharers:   @info.nr_sharers of them
+ */
+struct perf_query {
+	struct perf_persistent_query	info;
+	struct perf_event_attr		attr;
+	char				label[PERF_PERSISTENT_LABEL_MAX];
+	char				*filter;
+	struct perf_persistent_instance	*instances;
+	struct perf_persistent_instance	*sharers;
+};
+
+/**
+ * perf_instance_state - what an instance does
+ * @inst: instance
+ *
+ * Return: enum perf_persistent_state
+ */
+u32 perf_instance_state(const struct perf_instance *inst)
+{
+	enum perf_event_state state = READ_ONCE(inst->event->state);
+
+	if (state <= PERF_EVENT_STATE_EXIT)
+		return PERF_PERSISTENT_STATE_EXITED;
+	if (!cpu_online(inst->cpu))
+		return PERF_PERSISTENT_STATE_OFFLINE;
+	if (state == PERF_EVENT_STATE_ERROR)
+		return PERF_PERSISTENT_STATE_ERROR;
+	if (state == PERF_EVENT_STATE_OFF)
+		return PERF_PERSISTENT_STATE_DISABLED;
+
+	return PERF_PERSISTENT_STATE_ENABLED;
+}
+
+/**
+ * perf_persistent_time_left - how long an id has to live
+ * @pp: id
+ *
+ * Return: ns, at least 1 even if the end is overdue; 0 for no limit
+ */
+u64 perf_persistent_time_left(const struct perf_persistent *pp)
+{
+	u64 now = ktime_get_boottime_ns();
+
+	if (!pp->deadline)
+		return 0;
+
+	return pp->deadline > now ? pp->deadline - now : 1;
+}
+
+/**
+ * perf_persistent_scrub_attr - take the addresses out of an attr
+ * @attr: copy that a reader will get
+ *
+ * Breakpoints and probes have them in config1 and config2, as addresses of the
+ * kernel, of user space or of strings there.
+ */
+void perf_persistent_scrub_attr(struct perf_event_attr *attr)
+{
+	if (attr->type == PERF_TYPE_BREAKPOINT) {
+		attr->bp_addr = 0;
+	} else if (attr->type >= PERF_TYPE_MAX) {
+		attr->config1 = 0;
+		attr->config2 = 0;
+	}
+	attr->sig_data = 0;
+}
+
+static void perf_query_event(struct perf_persistent_instance *out, struct perf_event *event)
+{
+	struct perf_instance *inst = event->persistent;
+	struct perf_buffer *rb;
+
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	*out = (struct perf_persistent_instance){
+		.cpu		= event->orig_cpu,
+		.pid		= -1,
+		.event_id	= primary_event_id(event),
+	};
+
+	if (inst) {
+		out->id = inst->pp->id;
+		out->instance = inst->nr;
+		out->member = inst->member->nr;
+		out->state = perf_instance_state(inst);
+	}
+
+	rcu_read_lock();
+	rb = rcu_dereference(event->rb);
+	out->buffer_id = rb ? rb->id : 0;
+	rcu_read_unlock();
+}
+
+static int perf_query_instances(struct perf_query *q, struct perf_persistent *pp)
+{
+	struct perf_instance *inst;
+	unsigned long nr;
+	u32 n = 0;
+
+	q->instances = kvcalloc(pp->nr_instances, sizeof(*q->instances), GFP_KERNEL_ACCOUNT);
+	if (!q->instances)
+		return -ENOMEM;
+
+	xa_for_each(&pp->instances, nr, inst)
+		perf_query_event(&q->instances[n++], inst->event);
+	q->info.nr_instances = n;
+
+	return 0;
+}
+
+static u32 perf_buffer_count_events(struct perf_buffer *rb)
+{
+	struct perf_event *event;
+	u32 n = 0;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(event, &rb->event_list, rb_entry)
+		n++;
+	rcu_read_unlock();
+
+	return n;
+}
+
+/* Who comes between counting and listing is left out, as if it came later. */
+static int perf_query_sharers(struct perf_query *q, struct perf_buffer *rb)
+{
+	u32 max = perf_buffer_count_events(rb), n = 0;
+	struct perf_event *event;
+
+	q->sharers = kvcalloc(max, sizeof(*q->sharers), GFP_KERNEL_ACCOUNT);
+	if (!q->sharers)
+		return -ENOMEM;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(event, &rb->event_list, rb_entry) {
+		if (n == max)
+			break;
+		perf_query_event(&q->sharers[n++], event);
+	}
+	rcu_read_unlock();
+	q->info.nr_sharers = n;
+
+	return 0;
+}
+
+struct perf_buffer_head {
+	struct perf_buffer	*rb;
+	u64			head;
+};
+
+static void perf_buffer_read_head(void *info)
+{
+	struct perf_buffer_head *h = info;
+
+	h->head = local_read(&h->rb->head);
+}
+
+/*
+ * The reserved head, beyond which a record may be half written. Read on the CPU
+ * that writes, it covers everything that was reserved there before the call:
+ * whatever a reader has copied until now and the head has not passed is whole.
+ */
+static u64 perf_buffer_reserved_head(struct perf_event *event, struct perf_buffer *rb)
+{
+	struct perf_buffer_head h = { .rb = rb };
+
+	/* A CPU that is offline writes nothing. */
+	if (smp_call_function_single(event->cpu, perf_buffer_read_head, &h, 1))
+		perf_buffer_read_head(&h);
+
+	return h.head;
+}
+
+static int perf_query_buffer(struct perf_query *q, struct perf_event *event)
+{
+	struct perf_buffer *rb = ring_buffer_get(event);
+	int err;
+
+	if (!rb)
+		return 0;
+
+	q->info.buffer_pages = data_page_nr(rb);
+	q->info.buffer_head = perf_buffer_reserved_head(event, rb);
+	if (rb->overwrite)
+		q->info.flags |= PERF_PERSISTENT_OVERWRITE;
+	err = perf_query_sharers(q, rb);
+	ring_buffer_put(rb);
+
+	return err;
+}
+
+static int perf_query_filter(struct perf_query *q, struct perf_event *event)
+{
+	struct perf_event_context *ctx;
+	const char *text = NULL;
+	int err = 0;
+
+	ctx = perf_event_ctx_lock(event);
+#ifdef CONFIG_EVENT_TRACING
+	if (event->tp_event)
+		text = ftrace_profile_filter_string(event);
+#endif
+	if (text) {
+		q->filter = kstrdup(text, GFP_KERNEL_ACCOUNT);
+		if (!q->filter)
+			err = -ENOMEM;
+	}
+	perf_event_ctx_unlock(event, ctx);
+
+	return err;
+}
+
+static int perf_query_fill(struct perf_query *q, struct perf_event *event)
+{
+	struct perf_persistent_query *info = &q->info;
+	struct perf_instance *inst;
+	struct perf_persistent *pp;
+	int err;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = event->persistent;
+	if (!inst)
+		return -EINVAL;
+	pp = inst->pp;
+
+	perf_query_event(&info->self, event);
+	info->flags = pp->flags;
+	if (event->nr_siblings)
+		info->flags |= PERF_PERSISTENT_GROUP_LEADER;
+	if (event->group_leader != event)
+		info->flags |= PERF_PERSISTENT_GROUP_SIBLING;
+	info->owner = from_kuid_munged(current_user_ns(), pp->owner);
+	info->age = ktime_get_boottime_ns() - pp->created;
+	info->ttl = perf_persistent_time_left(pp);
+	info->lost = atomic64_read(&event->lost_samples);
+	strscpy(info->name, pp->name, sizeof(info->name));
+
+	q->attr = inst->member->attr;
+	perf_persistent_scrub_attr(&q->attr);
+	strscpy(q->label, inst->member->label, sizeof(q->label));
+
+	err = perf_query_instances(q, pp);
+	if (!err)
+		err = perf_query_filter(q, event);
+	if (!err)
+		err = perf_query_buffer(q, event);
+
+	return err;
+}
+
+/*
+ * As much of a part as there is room for. On return @room is what all of it
+ * takes, in the unit that @room and @have came in.
+ */
+static int perf_query_put(u64 addr, u32 *room, const void *src, u32 have, size_t unit)
+{
+	u32 n = addr ? min(*room, have) : 0;
+
+	*room = have;
+	if (!n)
+		return 0;
+
+	return copy_to_user(u64_to_user_ptr(addr), src, n * unit) ? -EFAULT : 0;
+}
+
+static int perf_query_put_parts(struct perf_query *q, struct perf_persistent_query *u)
+{
+	int err;
+
+	err = perf_query_put(u->attr, &u->attr_size, &q->attr, sizeof(q->attr), 1);
+	if (!err)
+		err = perf_query_put(u->label, &u->label_size, q->label,
+				     strlen(q->label) + 1, 1);
+	if (!err && q->filter)
+		err = perf_query_put(u->filter, &u->filter_size, q->filter,
+				     strlen(q->filter) + 1, 1);
+	else
+		u->filter_size = 0;
+	if (!err)
+		err = perf_query_put(u->instances, &u->nr_instances, q->instances,
+				     q->info.nr_instances, sizeof(*q->instances));
+	if (!err)
+		err = perf_query_put(u->sharers, &u->nr_sharers, q->sharers,
+				     q->info.nr_sharers, sizeof(*q->sharers));
+	if (err)
+		return err;
+
+	q->info.attr = u->attr;
+	q->info.label = u->label;
+	q->info.filter = u->filter;
+	q->info.cgroup = u->cgroup;
+	q->info.instances = u->instances;
+	q->info.sharers = u->sharers;
+	q->info.attr_size = u->attr_size;
+	q->info.label_size = u->label_size;
+	q->info.filter_size = u->filter_size;
+	q->info.size = u->size;
+
+	return 0;
+}
+
+static int perf_query_put_info(struct perf_query *q, unsigned long arg)
+{
+	void __user *uarg = (void __user *)arg;
+	size_t usize = q->info.size, size = sizeof(q->info);
+
+	if (copy_to_user(uarg, &q->info, min(usize, size)))
+		return -EFAULT;
+	if (usize > size && clear_user(uarg + size, usize - size))
+		return -EFAULT;
+
+	return 0;
+}
+
+/**
+ * perf_persistent_query - PERF_EVENT_IOC_QUERY_PERSISTENT
+ * @event: event that the caller has open
+ * @arg:   address of a struct perf_persistent_query
+ *
+ * Context: may sleep; takes perf_persistent_mutex.
+ * Return: 0, -EINVAL for an event that is not persistent or a struct that is
+ * too small, -EFAULT, -E2BIG, -ENOMEM.
+ */
+long perf_persistent_query(struct perf_event *event, unsigned long arg)
+{
+	struct perf_persistent_query u = {};
+	struct perf_query *q;
+	int err;
+
+	err = perf_persistent_copy_arg(&u, sizeof(u), PERF_PERSISTENT_QUERY_SIZE_VER0, arg);
+	if (err)
+		return err;
+
+	q = kzalloc(sizeof(*q), GFP_KERNEL_ACCOUNT);
+	if (!q)
+		return -ENOMEM;
+
+	err = perf_query_fill(q, event);
+	if (!err)
+		err = perf_query_put_parts(q, &u);
+	if (!err)
+		err = perf_query_put_info(q, arg);
+
+	kfree(q->filter);
+	kvfree(q->instances);
+	kvfree(q->sharers);
+	kfree(q);
+
+	return err;
+}
+
+/**
+ * perf_persistent_show_fdinfo - /proc/PID/fdinfo/FD of a perf event
+ * @m:	  where to
+ * @file: an open perf event
+ *
+ * Shows what sysfs shows of the id, and which instance it is; nothing for an
+ * event that is not persistent.
+ */
+void perf_persistent_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	struct perf_event *event = file->private_data;
+	struct perf_instance *inst;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = event->persistent;
+	if (!inst)
+		return;
+
+	seq_printf(m, "persistent-id:\t%u\n", inst->pp->id);
+	seq_printf(m, "persistent-name:\t%s\n", inst->pp->name);
+	seq_printf(m, "persistent-member:\t%u\n", inst->member->nr);
+	seq_printf(m, "persistent-instance:\t%u\n", inst->nr);
+	seq_printf(m, "persistent-owner:\t%u\n",
+		   from_kuid_munged(seq_user_ns(m), inst->pp->owner));
+	seq_printf(m, "persistent-cpu:\t%d\n", inst->cpu);
+	seq_printf(m, "persistent-state:\t%u\n", perf_instance_state(inst));
+	seq_printf(m, "persistent-time-left:\t%llu\n", perf_persistent_time_left(inst->pp));
+}

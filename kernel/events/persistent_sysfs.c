@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: the registry in sysfs.
+ *
+ *  /sys/bus/event_source/devices/persistent/
+ *    type				attr.type of reopening
+ *    format/{id,instance}		what attr.config takes
+ *    events/NAME			one per id, for tools that open by name
+ *    ids/ID/				one per id
+ *	name, owner, age, time_left
+ *	members, instances, cpus, types
+ *	buffer_bytes, lost
+ *
+ * Anybody may read it, so it says who measures what kind of event where, and
+ * nothing about the measured: no tasks, addresses, filters, paths, labels.
+ *
+ * Removing an entry waits for its readers, who take perf_persistent_mutex: it is
+ * done without. See Documentation/ABI/testing/sysfs-bus-event_source-devices-persistent.
+ */
+#include <linux/cpumask.h>
+#include <linux/device.h>
+#include <linux/init.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+
+#include "internal.h"
+#include "persistent.h"
+
+static struct kobject *perf_persistent_ids_kobj;
+static struct pmu perf_persistent_pmu;
+
+struct perf_persistent_attribute {
+	struct attribute	attr;
+	ssize_t			(*show)(struct perf_persistent *pp, char *buf);
+};
+
+#define PERF_PERSISTENT_ATTR(_name)					\
+	static struct perf_persistent_attribute _name##_attr = {	\
+		.attr	= { .name = __stringify(_name), .mode = 0444 },	\
+		.show	= _name##_show,					\
+	}
+
+static ssize_t name_show(struct perf_persistent *pp, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", pp->name);
+}
+PERF_PERSISTENT_ATTR(name);
+
+static ssize_t owner_show(struct perf_persistent *pp, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", from_kuid_munged(current_user_ns(), pp->owner));
+}
+PERF_PERSISTENT_ATTR(owner);
+
+static ssize_t age_show(struct perf_persistent *pp, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", ktime_get_boottime_ns() - pp->created);
+}
+PERF_PERSISTENT_ATTR(age);
+
+static ssize_t time_left_show(struct perf_persistent *pp, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", perf_persistent_time_left(pp));
+}
+PERF_PERSISTENT_ATTR(time_left);
+
+static ssize_t members_show(struct perf_persistent *pp, char *buf)
+{
+	return sysfs_emit(buf, "%zu\n", list_count_nodes(&pp->members));
+}
+PERF_PERSISTENT_ATTR(members);
+
+static ssize_t instances_show(struct perf_persistent *pp, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", pp->nr_instances);
+}
+PERF_PERSISTENT_ATTR(instances);
+
+static ssize_t cpus_show(struct perf_persistent *pp, char *buf)
+{
+	struct perf_instance *inst;
+	cpumask_var_t cpus;
+	unsigned long nr;
+	ssize_t len;
+
+	if (!zalloc_cpumask_var(&cpus, GFP_KERNEL))
+		return -ENOMEM;
+
+	xa_for_each(&pp->instances, nr, inst)
+		cpumask_set_cpu(inst->cpu, cpus);
+	len = cpumap_print_to_pagebuf(true, buf, cpus);
+	free_cpumask_var(cpus);
+
+	return len;
+}
+PERF_PERSISTENT_ATTR(cpus);
+
+static ssize_t types_show(struct perf_persistent *pp, char *buf)
+{
+	struct perf_persistent_member *member;
+	ssize_t len = 0;
+
+	list_for_each_entry(member, &pp->members, entry)
+		len += sysfs_emit_at(buf, len, "%u:0x%llx\n", member->attr.type,
+				     member->attr.config);
+
+	return len;
+}
+PERF_PERSISTENT_ATTR(types);
+
+/* A buffer that is shared counts once: with the first event on its list. */
+static bool perf_instance_counts_buffer(struct perf_instance *inst)
+{
+	struct perf_event *event, *first = NULL;
+
+	if (!inst->rb)
+		return false;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(event, &inst->rb->event_list, rb_entry) {
+		if (event->persistent && event->persistent->pp == inst->pp) {
+			first = event;
+			break;
+		}
+	}
+	rcu_read_unlock();
+
+	return first == inst->event;
+}
+
+static ssize_t buffer_bytes_show(struct perf_persistent *pp, char *buf)
+{
+	struct perf_instance *inst;
+	unsigned long nr;
+	u64 bytes = 0;
+
+	xa_for_each(&pp->instances, nr, inst) {
+		if (perf_instance_counts_buffer(inst))
+			bytes += PAGE_SIZE + perf_data_size(inst->rb);
+	}
+
+	return sysfs_emit(buf, "%llu\n", bytes);
+}
+PERF_PERSISTENT_ATTR(buffer_bytes);
+
+static ssize_t lost_show(struct perf_persistent *pp, char *buf)
+{
+	struct perf_instance *inst;
+	unsigned long nr;
+	u64 lost = 0;
+
+	xa_for_each(&pp->instances, nr, inst)
+		lost += atomic64_read(&inst->event->lost_samples);
+
+	return sysfs_emit(buf, "%llu\n", lost);
+}
+PERF_PERSISTENT_ATTR(lost);
+
+static struct attribute *perf_persistent_attrs[] = {
+	&name_attr.attr,
+	&owner_attr.attr,
+	&age_attr.attr,
+	&time_left_attr.attr,
+	&members_attr.attr,
+	&instances_attr.attr,
+	&cpus_attr.attr,
+	&types_attr.attr,
+	&buffer_bytes_attr.attr,
+	&lost_attr.attr,
+	NULL,
+};
+ATTRIBUTE_GROUPS(perf_persistent);
+
+static ssize_t perf_persistent_show(struct kobject *kobj, struct attribute *attr, char *buf)
+{
+	struct perf_persistent *pp = container_of(kobj, struct perf_persistent, kobj);
+	struct perf_persistent_attribute *a;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	a = container_of(attr, struct perf_persistent_attribute, attr);
+
+	return a->show(pp, buf);
+}
+
+static const struct sysfs_ops perf_persistent_sysfs_ops = {
+	.show	= perf_persistent_show,
+};
+
+static void perf_persistent_kobj_release(struct kobject *kobj)
+{
+	kfree(container_of(kobj, struct perf_persistent, kobj));
+}
+
+static const struct kobj_type perf_persistent_ktype = {
+	.release	= perf_persistent_kobj_release,
+	.sysfs_ops	= &perf_persistent_sysfs_ops,
+	.default_groups	= perf_persistent_groups,
+};
+
+/* events/NAME */
+static ssize_t perf_persistent_event_show(struct device *dev, struct device_attribute *attr,
+					  char *buf)
+{
+	struct perf_persistent *pp = container_of(attr, struct perf_persistent, event_attr);
+
+	return sysfs_emit(buf, "id=0x%x\n", pp->id);
+}
+
+/**
+ * perf_persistent_kobj_init - start the life of an id
+ * @pp: zeroed; freed with the last kobject_put()
+ */
+void perf_persistent_kobj_init(struct perf_persistent *pp)
+{
+	kobject_init(&pp->kobj, &perf_persistent_ktype);
+}
+
+/**
+ * perf_persistent_sysfs_add - make the entries of an id
+ * @pp: id with its number and name
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ * Return: 0 or -ENOMEM; nothing is left behind then
+ */
+int perf_persistent_sysfs_add(struct perf_persistent *pp)
+{
+	int err;
+
+	err = kobject_add(&pp->kobj, perf_persistent_ids_kobj, "%u", pp->id);
+	if (err)
+		return err;
+
+	sysfs_attr_init(&pp->event_attr.attr);
+	pp->event_attr.attr.name = pp->name;
+	pp->event_attr.attr.mode = 0444;
+	pp->event_attr.show = perf_persistent_event_show;
+	err = sysfs_add_file_to_group(&perf_persistent_pmu.dev->kobj,
+				      &pp->event_attr.attr, "events");
+	if (err)
+		kobject_del(&pp->kobj);
+
+	return err;
+}
+
+/**
+ * perf_persistent_sysfs_remove - undo perf_persistent_sysfs_add()
+ * @pp: id
+ *
+ * Context: waits for readers; perf_persistent_mutex is not held.
+ */
+void perf_persistent_sysfs_remove(struct perf_persistent *pp)
+{
+	sysfs_remove_file_from_group(&perf_persistent_pmu.dev->kobj,
+				     &pp->event_attr.attr, "events");
+	kobject_del(&pp->kobj);
+}
+
+/* The PMU: only a name and a number, perf_event_open() does not get here. */
+
+PMU_FORMAT_ATTR(id, "config:0-31");
+PMU_FORMAT_ATTR(instance, "config:32-63");
+
+static struct attribute *perf_persistent_format_attrs[] = {
+	&format_attr_id.attr,
+	&format_attr_instance.attr,
+	NULL,
+};
+
+static const struct attribute_group perf_persistent_format_group = {
+	.name	= "format",
+	.attrs	= perf_persistent_format_attrs,
+};
+
+static struct attribute *perf_persistent_events_attrs[] = {
+	NULL,
+};
+
+static const struct attribute_group perf_persistent_events_group = {
+	.name	= "events",
+	.attrs	= perf_persistent_events_attrs,
+};
+
+static const struct attribute_group *perf_persistent_pmu_groups[] = {
+	&perf_persistent_format_group,
+	&perf_persistent_events_group,
+	NULL,
+};
+
+static int perf_persistent_event_init(struct perf_event *event)
+{
+	return -ENOENT;
+}
+
+static struct pmu perf_persistent_pmu = {
+	.task_ctx_nr	= perf_invalid_context,
+	.attr_groups	= perf_persistent_pmu_groups,
+	.event_init	= perf_persistent_event_init,
+};
+
+static int __init perf_persistent_sysfs_init(void)
+{
+	int err;
+
+	err = perf_pmu_register(&perf_persistent_pmu, "persistent", PERF_TYPE_PERSISTENT);
+	if (err)
+		return err;
+
+	perf_persistent_ids_kobj = kobject_create_and_add("ids", &perf_persistent_pmu.dev->kobj);
+
+	return perf_persistent_ids_kobj ? 0 : -ENOMEM;
+}
+device_initcall(perf_persistent_sysfs_init);
