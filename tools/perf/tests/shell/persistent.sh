@@ -1,0 +1,314 @@
+#!/bin/sh
+# perf persistent events
+# SPDX-License-Identifier: GPL-2.0
+
+# Each test says in its first line what it would show a person who repeats it
+# by hand: the commands are those that a user types.
+
+err=0
+name="perf-test-$$"
+dir=$(mktemp -d /tmp/__perf_test.persistent.XXXXXX)
+prog="$dir/prog"
+exec_event=sched:sched_process_exec
+
+cleanup() {
+	trap - EXIT TERM INT
+	perf persistent stop "$name" > /dev/null 2>&1
+	perf persistent stop "$name-2" > /dev/null 2>&1
+	rm -rf "$dir"
+}
+
+trap_cleanup() {
+	cleanup
+	exit 1
+}
+trap trap_cleanup EXIT TERM INT
+
+fail() {
+	echo "$test: $1 [Failed]"
+	err=1
+}
+
+finish() {
+	[ $err -eq "$1" ] && echo "$test [Success]"
+}
+
+# must_fail TEXT COMMAND...: a status that is not 0 and a message with TEXT
+must_fail() {
+	text=$1
+	shift
+	if "$@" > "$dir/out" 2>&1
+	then
+		fail "'$*' succeeds"
+	elif ! grep -q -e "$text" "$dir/out"
+	then
+		fail "'$*' does not say '$text' but '$(cat "$dir/out")'"
+	fi
+}
+
+# Whatever it is, the kernel counts one exec for each time.
+run_programs() {
+	i=0
+	while [ $i -lt "$1" ]
+	do
+		"$prog" > /dev/null 2>&1
+		i=$((i + 1))
+	done
+}
+
+count_execs() {
+	perf script -i "$1" 2> /dev/null | grep -c "$exec_event: filename=$prog "
+}
+
+count_samples() {
+	perf script -i "$1" 2> /dev/null | grep -c "$2"
+}
+
+is_listed() {
+	perf persistent list | grep -q "^$1 "
+}
+
+start() {
+	perf record --persistent="$name" -a -e $exec_event -e cpu-clock/freq=99/ -g -m 512 \
+		> "$dir/out" 2>&1 || fail "cannot be started: $(cat "$dir/out")"
+}
+
+stop() {
+	perf persistent stop "$name" > "$dir/out" 2>&1 ||
+		fail "cannot be stopped: $(cat "$dir/out")"
+}
+
+test_without_feature() {
+	test="A kernel without persistent events is named as the reason"
+	before=$err
+	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf record --persistent="$name" -a -e cpu-clock
+	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf record -e "persistent/$name/" -o "$dir/x" true
+	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf stat -e "persistent/$name/" true
+	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf persistent list
+	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf persistent dump "$name" -o "$dir/x"
+	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf persistent stop "$name"
+	[ -e "$dir/x" ] && fail "something was recorded"
+	finish "$before"
+}
+
+test_life() {
+	test="Programs that ran while no perf did are in the snapshot, each once"
+	before=$err
+	start
+	grep -q "^$name: id [1-9]" "$dir/out" || fail "name and id are not printed"
+	is_listed "$name" || fail "it is not listed"
+	run_programs 20
+	perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
+	[ "$(count_execs "$dir/data")" -eq 20 ] ||
+		fail "$(count_execs "$dir/data") of 20 execs are there"
+	[ "$(perf script -i "$dir/data" -F comm,event 2> /dev/null | grep "$exec_event" |
+	     grep -c "^ *prog ")" -eq 20 ] || fail "they do not have the program's name"
+	[ "$(count_samples "$dir/data" cpu-clock)" -gt 0 ] || fail "cpu-clock has no samples"
+	perf report -i "$dir/data" --stdio > "$dir/out" 2>&1 || fail "perf report fails"
+	grep -q "\[kernel" "$dir/out" || fail "perf report shows no kernel symbols"
+	finish "$before"
+}
+
+test_dump_again() {
+	test="A snapshot takes nothing away, and the recording goes on"
+	before=$err
+	run_programs 5
+	perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
+	[ "$(count_execs "$dir/data")" -eq 25 ] ||
+		fail "$(count_execs "$dir/data") of 25 execs are there"
+	[ -e "$dir/data.old" ] || fail "the file that was there is gone"
+	finish "$before"
+}
+
+test_follow() {
+	test="Two readers and a snapshot at once: each has all that ran meanwhile"
+	before=$err
+	for reader in follow1 follow2
+	do
+		until_done="touch $dir/ready.$reader; until [ -e $dir/done ]; do sleep 0.1; done"
+		perf record -q -e "persistent/$name/" -o "$dir/$reader" -- sh -c "$until_done" \
+			> "$dir/$reader.out" 2>&1 &
+		eval "$reader=$!"
+	done
+	until [ -e "$dir/ready.follow1" ] && [ -e "$dir/ready.follow2" ]
+	do
+		sleep 0.1
+	done
+	run_programs 10
+	touch "$dir/done"
+	perf persistent dump -q "$name" -o "$dir/data" || fail "no snapshot"
+	# shellcheck disable=SC2154
+	wait "$follow1" && wait "$follow2" || fail "$(cat "$dir/follow1.out" "$dir/follow2.out")"
+	[ "$(count_execs "$dir/data")" -eq 35 ] ||
+		fail "$(count_execs "$dir/data") of 35 execs are in the snapshot"
+	for reader in follow1 follow2
+	do
+		[ "$(count_execs "$dir/$reader")" -eq 10 ] ||
+			fail "$(count_execs "$dir/$reader") of 10 execs are in $reader"
+	done
+	finish "$before"
+}
+
+test_stat() {
+	test="perf stat prints what was added, and leaves the events counting"
+	before=$err
+	perf stat -x, -o "$dir/stat" -e "persistent/$name/" -- sh -c "$prog; $prog; $prog" \
+		> /dev/null 2>&1
+	count=$(grep $exec_event "$dir/stat" | cut -d, -f1)
+	# The shell's own exec, and whatever else runs here.
+	[ "$count" -ge 4 ] && [ "$count" -lt 35 ] || fail "it counts '$count' execs of 4"
+	run_programs 2
+	perf persistent dump -q "$name" -o "$dir/data" || fail "no snapshot"
+	[ "$(count_execs "$dir/data")" -eq 40 ] ||
+		fail "$(count_execs "$dir/data") of 40 execs are there"
+	finish "$before"
+}
+
+test_stop() {
+	test="What was stopped is gone"
+	before=$err
+	stop
+	is_listed "$name" && fail "it is still listed"
+	must_fail "$name" perf persistent dump "$name" -o "$dir/x"
+	must_fail "$name" perf persistent stop "$name"
+	[ -e "$dir/x" ] && fail "a file was left"
+	finish "$before"
+}
+
+test_loop() {
+	test="A loop overwrites the oldest, says so, and tears nothing"
+	before=$err
+	perf record --persistent="$name" -a -e cpu-clock -c 1000000 -g -m 1 > "$dir/out" 2>&1 ||
+		fail "$(cat "$dir/out")"
+	for i in 1 2 3 4 5
+	do
+		sleep 0.2
+		perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 ||
+			fail "snapshot $i: $(cat "$dir/out")"
+		perf script -i "$dir/data" > /dev/null 2> "$dir/err" ||
+			fail "snapshot $i is unreadable"
+		[ -s "$dir/err" ] && fail "snapshot $i: $(cat "$dir/err")"
+	done
+	grep -q "overwritten: [1-9]" "$dir/out" || fail "nothing is said of what was overwritten"
+	stop
+	finish "$before"
+}
+
+test_until_full() {
+	test="Until full: the first samples stay, the lost ones are counted"
+	before=$err
+	perf record --persistent="$name",full -a -e cpu-clock -c 1000000 -m 1 > "$dir/out" 2>&1 ||
+		fail "$(cat "$dir/out")"
+	sleep 1
+	perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
+	grep -q "want of room in the buffer: [1-9]" "$dir/out" ||
+		fail "nothing is said of lost samples"
+	was=$(count_samples "$dir/data" cpu-clock)
+	[ "$was" -gt 0 ] || fail "there are no samples"
+	perf persistent dump -q "$name" -o "$dir/data" || fail "no second snapshot"
+	[ "$(count_samples "$dir/data" cpu-clock)" -eq "$was" ] || fail "they do not stay"
+	stop
+	finish "$before"
+}
+
+test_names() {
+	test="A name that cannot be one, means something else or is taken is refused"
+	before=$err
+	for bad in Web 1a a.b a/b cycles cpu-clock period software id
+	do
+		must_fail "$bad" perf record --persistent=$bad -a -e cpu-clock
+	done
+	start
+	must_fail "$name" perf record --persistent="$name" -a -e cpu-clock
+	must_fail "$name" perf stat -e "$name" true
+	must_fail "no-such" perf record -o "$dir/x" -e persistent/no-such/ true
+	must_fail "No such persistent event" perf stat -e persistent/no-such/ true
+	must_fail "2000000000" perf record -o "$dir/x" -e persistent/id=2000000000/ true
+	must_fail "no-such" perf persistent dump no-such -o "$dir/x"
+	must_fail "2000000000" perf persistent dump 2000000000 -o "$dir/x"
+	must_fail "0x7fffffff" perf persistent stop 0x7fffffff
+	must_fail "a/../b" perf persistent stop a/../b
+	[ -e "$dir/x" ] && fail "a file was left"
+	finish "$before"
+}
+
+test_refused() {
+	test="What cannot mean anything is refused by name"
+	before=$err
+	for option in "-o $dir/x" "-p 1" "-t 1" "--switch-output" "-D 10" "--control fd:1" \
+		      "--per-thread" "--max-size 1M"
+	do
+		# shellcheck disable=SC2086
+		must_fail "^${option%% *} " perf record --persistent="$name-2" -e cpu-clock $option
+	done
+	must_fail "a command" perf record --persistent="$name-2" -e cpu-clock true
+	must_fail "group" perf record --persistent="$name-2" -a -e '{cpu-clock,task-clock}'
+	for option in "-F 99" "-c 1" "-g" "-m 2" "--switch-output" "-e cpu-clock"
+	do
+		# shellcheck disable=SC2086
+		must_fail "is not supported" \
+			perf record -o "$dir/x" -e "persistent/$name/" $option true
+	done
+	must_fail "modifiers" perf record -o "$dir/x" -e "persistent/$name/u" true
+	must_fail "filtered" perf record -o "$dir/x" -e "persistent/$name/" --filter 'pid == 1' true
+	must_fail "none of the CPUs" perf stat -e "persistent/$name/" -C 100000 true
+	is_listed "$name-2" && fail "something was started"
+	[ -e "$dir/x" ] && fail "a file was left"
+	finish "$before"
+}
+
+test_half_done() {
+	test="Nothing stays of a recording that could not be set up whole"
+	before=$err
+	must_fail "no_such_field" perf record --persistent="$name-2" -a -e cpu-clock \
+		-e $exec_event --filter 'no_such_field == 1'
+	is_listed "$name-2" && fail "something was left"
+	finish "$before"
+}
+
+test_output() {
+	test="An output that cannot be written is named, and no part of it stays"
+	before=$err
+	must_fail "$dir/none/x" perf persistent dump "$name" -o "$dir/none/x"
+	must_fail "/dev/null" perf persistent dump "$name" -o /dev/null
+	must_fail "/proc/x" perf persistent dump "$name" -o /proc/x
+	# A limit on the size of files does what a full disk does.
+	limit="trap '' XFSZ; ulimit -f 4; exec perf"
+	mkdir "$dir/full"
+	must_fail "$dir/full/x" sh -c "$limit persistent dump $name -o $dir/full/x"
+	must_fail "$dir/full/x" \
+		sh -c "$limit record -e persistent/$name/ -o $dir/full/x true"
+	[ -z "$(ls "$dir/full")" ] || fail "$(ls "$dir/full") was left"
+	must_fail "the command cannot be run" \
+		perf record -e "persistent/$name/" -o "$dir/full/x" "$dir/no-such-program"
+	[ -z "$(ls "$dir/full")" ] || fail "$(ls "$dir/full") was left"
+	is_listed "$name" || fail "the recording ended"
+	stop
+	finish "$before"
+}
+
+if [ ! -e /sys/bus/event_source/devices/persistent/type ]
+then
+	test_without_feature
+	echo "this kernel has no persistent events [Skipped]"
+	cleanup
+	[ $err -ne 0 ] && exit 1
+	exit 2
+fi
+
+cp /bin/true "$prog"
+
+test_life
+test_dump_again
+test_follow
+test_stat
+test_stop
+test_loop
+test_until_full
+test_names
+test_refused
+test_half_done
+test_output
+
+cleanup
+exit $err

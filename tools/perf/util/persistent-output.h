@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_PERSISTENT_OUTPUT_H
+#define __PERF_PERSISTENT_OUTPUT_H
+
+#include <linux/types.h>
+#include "data.h"
+#include "tool.h"
+
+struct evlist;
+struct perf_session;
+struct persistent_reader;
+
+/*
+ * A perf.data that appears under its name when it is complete, and not at all
+ * if it could not be written.
+ */
+struct persistent_output {
+	struct perf_tool	tool;
+	struct perf_data	data;
+	struct perf_session	*session;
+	struct evlist		*evlist;
+	const char		*path;
+	char			*partial;
+	u64			*base_lost;
+	u64			bytes;
+	u64			samples;
+	u64			horizon;
+	u64			early_samples;
+};
+
+int persistent_output__open(struct persistent_output *output, struct evlist *evlist,
+			    const char *path);
+int persistent_output__synthesize(struct persistent_output *output);
+int persistent_output__write(struct persistent_output *output, struct persistent_reader *reader);
+int persistent_output__base_lost(struct persistent_output *output);
+int persistent_output__write_lost(struct persistent_output *output);
+int persistent_output__close(struct persistent_output *output);
+void persistent_output__abort(struct persistent_output *output);
+
+void persistent_output__find_horizon(struct persistent_output *output,
+				     struct persistent_reader *reader);
+
+#endif /* __PERF_PERSISTENT_OUTPUT_H */
