@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Persistent perf events: what the tests share.
+ *
+ * What can fail returns its result or -errno, so that a test says in one line
+ * which of them it wants. A test is a process of its own and may leave its
+ * files and mappings to its end, and its events to registry_teardown().
+ */
+#ifndef _SELFTESTS_PERF_EVENTS_PERSISTENT_H
+#define _SELFTESTS_PERF_EVENTS_PERSISTENT_H
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <time.h>
+
+#include <linux/capability.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "../kselftest_harness.h"
+
+#define ARRAY_LEN(a)	(sizeof(a) / sizeof((a)[0]))
+
+#define TRACEPOINT_ID	"/sys/kernel/tracing/events/syscalls/sys_enter_getppid/id"
+#define REGISTRY	"/sys/bus/event_source/devices/persistent"
+
+/* Users who are nobody special */
+#define USER		1000
+#define OTHER		1001
+
+/* How long to wait for what does not take long */
+#define PATIENCE_MS	10000
+
+/* System calls */
+
+static inline int result(long ret)
+{
+	return ret < 0 ? -errno : ret;
+}
+
+static inline __u64 addr(const void *p)
+{
+	return (unsigned long)p;
+}
+
+static inline int event_open(const struct perf_event_attr *attr, int pid, int cpu,
+			     int group_fd, unsigned long flags)
+{
+	return result(syscall(__NR_perf_event_open, attr, pid, cpu, group_fd, flags));
+}
+
+static inline int event_ioctl(int fd, unsigned int cmd, const void *arg)
+{
+	return result(ioctl(fd, cmd, arg));
+}
+
+/* DETACH(fd, .name = addr("x"), ...) */
+#define DETACH(fd, ...)								\
+	event_ioctl(fd, PERF_EVENT_IOC_DETACH, &(struct perf_event_detach) {	\
+		.size = sizeof(struct perf_event_detach), ##__VA_ARGS__		\
+	})
+
+/* SET(fd, .flags = PERF_PERSISTENT_SET_TTL, ...) */
+#define SET(fd, ...)								\
+	event_ioctl(fd, PERF_EVENT_IOC_SET_PERSISTENT, &(struct perf_persistent_set) { \
+		.size = sizeof(struct perf_persistent_set), ##__VA_ARGS__	\
+	})
+
+static inline int detach(int fd)
+{
+	return event_ioctl(fd, PERF_EVENT_IOC_DETACH, NULL);
+}
+
+static inline int attach(int fd)
+{
+	return event_ioctl(fd, PERF_EVENT_IOC_ATTACH, NULL);
+}
+
+static inline int reopen_at(__u64 config, int pid, int cpu)
+{
+	struct perf_event_attr attr = {
+		.type	= PERF_TYPE_PERSISTENT,
+		.size	= sizeof(attr),
+		.config	= config,
+	};
+
+	return event_open(&attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+/* The only instance */
+static inline int reopen(int id)
+{
+	return reopen_at(id, -1, -1);
+}
+
+static inline int reopen_instance(int id, __u32 nr)
+{
+	return reopen_at(id | (nr + 1ULL) << PERF_PERSISTENT_INSTANCE_SHIFT, -1, -1);
+}
+
+/* An answer of QUERY with room for everything */
+struct answer {
+	struct perf_persistent_query	info;
+	struct perf_event_attr		attr;
+	char				label[PERF_PERSISTENT_LABEL_MAX];
+	struct perf_persistent_instance	instances[32];
+	struct perf_persistent_instance	sharers[32];
+};
+
+static inline int query(int fd, struct answer *a)
+{
+	memset(a, 0, sizeof(*a));
+	a->info.size = sizeof(a->info);
+	a->info.attr = addr(&a->attr);
+	a->info.attr_size = sizeof(a->attr);
+	a->info.label = addr(a->label);
+	a->info.label_size = sizeof(a->label);
+	a->info.instances = addr(a->instances);
+	a->info.nr_instances = ARRAY_LEN(a->instances);
+	a->info.sharers = addr(a->sharers);
+	a->info.nr_sharers = ARRAY_LEN(a->sharers);
+
+	return event_ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &a->info);
+}
+
+/* Time */
+
+static inline __u64 now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+
+	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+/* Whether what is bound to happen does, with patience */
+#define eventually(condition) ({				\
+	__u64 _end = now_ns() + PATIENCE_MS * 1000000ULL;	\
+	bool _true;						\
+								\
+	do {							\
+		_true = (condition);				\
+	} while (!_true && now_ns() < _end && !sched_yield());	\
+	_true;							\
+})
+
+/* Files */
+
+static inline int read_file(const char *path, char *buf, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = result(read(fd, buf, size - 1));
+	buf[ret < 0 ? 0 : ret] = '\0';
+	close(fd);
+
+	return ret;
+}
+
+static inline int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = result(write(fd, text, strlen(text)));
+	close(fd);
+
+	return ret < 0 ? ret : 0;
+}
+
+static inline long long read_number(const char *path)
+{
+	char buf[32];
+	int ret = read_file(path, buf, sizeof(buf));
+
+	return ret < 0 ? ret : strtoll(buf, NULL, 0);
+}
+
+static inline int write_number(const char *path, long long value)
+{
+	char buf[32];
+
+	snprintf(buf, sizeof(buf), "%lld", value);
+
+	return write_file(path, buf);
+}
+
+/* Users: a test goes to and fro, so the saved uid and the permitted set stay. */
+
+static inline int become(uid_t uid)
+{
+	return result(setresuid(0, 0, 0)) ?: result(setresuid(uid, uid, 0));
+}
+
+/* Have one capability and no other, until I become someone else */
+static inline int only_capability(int cap)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = {};
+
+	if (syscall(__NR_capget, &header, data))
+		return -errno;
+	data[0].effective = 0;
+	data[1].effective = 0;
+	data[cap / 32].effective = 1U << (cap % 32);
+
+	return result(syscall(__NR_capset, &header, data));
+}
+
+/* The registry */
+
+static inline int registry_count(const char *dir)
+{
+	char path[64];
+	struct dirent *entry;
+	int n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), REGISTRY "/%s", dir);
+	d = opendir(path);
+	if (!d)
+		return -errno;
+	while ((entry = readdir(d)))
+		n += entry->d_name[0] != '.';
+	closedir(d);
+
+	return n;
+}
+
+static inline bool registry_has(int id)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), REGISTRY "/ids/%d", id);
+
+	return !access(path, F_OK);
+}
+
+static inline void stop(int id)
+{
+	__u32 nr;
+	int fd;
+
+	for (nr = 0; nr < 4096 && registry_has(id); nr++) {
+		fd = reopen_instance(id, nr);
+		if (fd < 0)
+			continue;
+		attach(fd);
+		close(fd);
+	}
+}
+
+/* A leader is stopped after its siblings, in the second round. */
+static inline void stop_all(void)
+{
+	struct dirent *entry;
+	int round;
+	DIR *d;
+
+	for (round = 0; round < 2; round++) {
+		d = opendir(REGISTRY "/ids");
+		while (d && (entry = readdir(d)))
+			stop(atoi(entry->d_name));
+		if (d)
+			closedir(d);
+	}
+}
+
+/* What every test finds and leaves */
+
+static const char * const sysctls[] = {
+	"/proc/sys/kernel/perf_event_paranoid",
+	"/proc/sys/kernel/perf_event_mlock_kb",
+	"/proc/sys/kernel/perf_event_persistent_max",
+	"/proc/sys/kernel/perf_event_persistent_max_user",
+	"/proc/sys/kernel/perf_event_persistent_max_ttl",
+};
+
+enum {
+	PARANOID, MLOCK_KB, MAX_SYSTEM, MAX_USER, MAX_TTL, NR_SYSCTLS
+};
+
+struct registry {
+	long long sysctls[NR_SYSCTLS];
+};
+
+static inline int set_sysctl(int nr, long long value)
+{
+	return write_number(sysctls[nr], value);
+}
+
+static inline void registry_setup(struct __test_metadata *_metadata, struct registry *r)
+{
+	int i;
+
+	for (i = 0; i < NR_SYSCTLS; i++)
+		r->sysctls[i] = read_number(sysctls[i]);
+
+	ASSERT_EQ(0, registry_count("ids"));
+	ASSERT_EQ(0, registry_count("events"));
+}
+
+static inline void registry_teardown(struct __test_metadata *_metadata, struct registry *r)
+{
+	int i;
+
+	for (i = 0; i < NR_SYSCTLS; i++)
+		set_sysctl(i, r->sysctls[i]);
+
+	stop_all();
+	EXPECT_TRUE(eventually(!registry_count("ids")));
+	EXPECT_TRUE(eventually(!registry_count("events")));
+}
+
+/* Events that a test can make happen */
+
+enum event {
+	CLOCK,		/* at least as many periods as asked for */
+	FAULTS,		/* at least as many */
+	TRACEPOINT,	/* exactly as many */
+};
+
+#define CLOCK_PERIOD	100000	/* ns */
+
+static inline struct perf_event_attr event_attr(enum event event)
+{
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_SOFTWARE,
+		.size		= sizeof(attr),
+		.config		= PERF_COUNT_SW_CPU_CLOCK,
+	};
+
+	if (event == FAULTS)
+		attr.config = PERF_COUNT_SW_PAGE_FAULTS;
+
+	if (event == TRACEPOINT) {
+		attr.type = PERF_TYPE_TRACEPOINT;
+		attr.config = read_number(TRACEPOINT_ID);
+	}
+
+	return attr;
+}
+
+static inline struct perf_event_attr sampling_attr(enum event event)
+{
+	struct perf_event_attr attr = event_attr(event);
+
+	attr.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+	attr.sample_period = event == CLOCK ? CLOCK_PERIOD : 1;
+
+	return attr;
+}
+
+/* Make an event of the current CPU happen */
+static inline void drive(enum event event, unsigned int n)
+{
+	size_t page = getpagesize();
+	__u64 start = now_ns();
+	char *area;
+
+	switch (event) {
+	case CLOCK:
+		while (now_ns() < start + 2ULL * n * CLOCK_PERIOD)
+			;
+		break;
+	case FAULTS:
+		area = mmap(NULL, n * page, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		while (n--)
+			area[n * page] = 1;
+		break;
+	case TRACEPOINT:
+		while (n--)
+			syscall(__NR_getppid);
+		break;
+	}
+}
+
+static inline __u64 count(int fd)
+{
+	__u64 values[8] = {};
+
+	return read(fd, values, sizeof(values)) < 0 ? -1ULL : values[0];
+}
+
+/* Stay on a CPU; events are opened there */
+static inline int pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+
+	return cpu;
+}
+
+/* Buffers */
+
+struct ring {
+	struct perf_event_mmap_page	*page;
+	char				*data;
+	__u64				size;
+};
+
+static inline int ring_map(struct ring *r, int fd, unsigned int pages, int prot)
+{
+	size_t page = getpagesize();
+
+	r->size = pages * page;
+	r->page = mmap(NULL, r->size + page, prot, MAP_SHARED, fd, 0);
+	r->data = (char *)r->page + page;
+
+	return r->page == MAP_FAILED ? -errno : 0;
+}
+
+static inline int ring_unmap(struct ring *r)
+{
+	return result(munmap(r->page, r->size + getpagesize()));
+}
+
+static inline int ring_protect(struct ring *r, int prot)
+{
+	return result(mprotect(r->page, r->size + getpagesize(), prot));
+}
+
+static inline __u64 ring_head(struct ring *r)
+{
+	return __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
+}
+
+/* How many records of a type are between two positions */
+static inline unsigned int ring_records(struct ring *r, __u64 pos, __u64 end, __u32 type)
+{
+	struct perf_event_header *header;
+	unsigned int n = 0;
+
+	while (pos < end) {
+		header = (void *)&r->data[pos & (r->size - 1)];
+		if (header->size < sizeof(*header) || header->size > end - pos)
+			break;
+		n += header->type == type;
+		pos += header->size;
+	}
+
+	return n;
+}
+
+/* Samples in a buffer that is consumed */
+static inline unsigned int ring_samples(struct ring *r)
+{
+	return ring_records(r, r->page->data_tail, ring_head(r), PERF_RECORD_SAMPLE);
+}
+
+/* Samples in a loop that did not wrap yet: it is written downward from 0 */
+static inline unsigned int loop_samples(struct ring *r)
+{
+	return ring_records(r, ring_head(r) + r->size, r->size, PERF_RECORD_SAMPLE);
+}
+
+#endif /* _SELFTESTS_PERF_EVENTS_PERSISTENT_H */

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: who may do what with whose events.
+ */
+#include <linux/hw_breakpoint.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include "persistent.h"
+
+#define PAGES	4
+
+static int open_attr(struct perf_event_attr attr, int group_fd)
+{
+	return event_open(&attr, -1, 0, group_fd, 0);
+}
+
+static int open_event(enum event event)
+{
+	return open_attr(event_attr(event), -1);
+}
+
+FIXTURE(access)
+{
+	struct registry		registry;
+	int			fd;		/* of USER */
+	int			id;
+	int			admin_id;
+};
+
+/* CPU-wide events are for everybody; there is one of USER's and one of root's */
+FIXTURE_SETUP(access)
+{
+	registry_setup(_metadata, &self->registry);
+	ASSERT_EQ(0, set_sysctl(PARANOID, 0));
+
+	pin(0);
+	self->admin_id = detach(open_event(CLOCK));
+	ASSERT_LT(0, self->admin_id);
+
+	ASSERT_EQ(0, become(USER));
+	self->fd = open_event(CLOCK);
+	self->id = detach(self->fd);
+	ASSERT_LT(0, self->id);
+}
+
+FIXTURE_TEARDOWN_PARENT(access)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* What may be done to an event of that id with an open descriptor, or why not */
+static void expect_all(struct __test_metadata *_metadata, int expected, int id, int fd)
+{
+	struct answer a;
+	int other;
+
+	other = open_event(CLOCK);
+	EXPECT_EQ(expected ?: id, DETACH(other, .id = id, .member = 1));
+	close(other);
+
+	other = reopen_instance(id, 0);
+	EXPECT_EQ(expected, other < 0 ? other : 0);
+	close(other);
+
+	EXPECT_EQ(0, query(fd, &a));
+	EXPECT_EQ(expected, SET(fd, .flags = PERF_PERSISTENT_SET_COMMITTED));
+	EXPECT_EQ(expected, attach(fd));
+}
+
+/* I may do everything with what is mine. */
+TEST_F(access, owner)
+{
+	expect_all(_metadata, 0, self->id, self->fd);
+}
+
+/* Another user may do nothing, not even with a descriptor that he was passed. */
+TEST_F(access, stranger)
+{
+	ASSERT_EQ(0, become(OTHER));
+	expect_all(_metadata, -EACCES, self->id, self->fd);
+}
+
+/* Nor may a user do anything with what is the administrator's. */
+TEST_F(access, admins_event)
+{
+	int fd;
+
+	ASSERT_EQ(0, become(0));
+	fd = reopen(self->admin_id);
+	ASSERT_EQ(0, become(USER));
+	expect_all(_metadata, -EACCES, self->admin_id, fd);
+}
+
+/* The administrator may do everything. */
+TEST_F(access, admin)
+{
+	ASSERT_EQ(0, become(0));
+	expect_all(_metadata, 0, self->id, self->fd);
+}
+
+/* And so may who has CAP_PERFMON, and nothing but that, at any level. */
+TEST_F(access, cap_perfmon)
+{
+	int fd;
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, set_sysctl(PARANOID, 2));
+	ASSERT_EQ(0, setresuid(OTHER, OTHER, 0));
+	ASSERT_EQ(0, only_capability(CAP_PERFMON));
+
+	fd = reopen(self->admin_id);
+	ASSERT_LE(0, fd);
+	expect_all(_metadata, 0, self->admin_id, fd);
+	expect_all(_metadata, 0, self->id, self->fd);
+}
+
+/* It is the effective user who counts, as for other rights. */
+TEST_F(access, owner_is_effective_user)
+{
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, setresuid(OTHER, USER, 0));
+	expect_all(_metadata, 0, self->id, self->fd);
+}
+
+/* A process of the same user, that had no part in it, may do everything. */
+TEST_F(access, owner_later)
+{
+	pid_t child = fork();
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		close(self->fd);
+		EXPECT_EQ(0, setresuid(0, 0, 0));
+		EXPECT_EQ(0, setresuid(USER, USER, USER));
+		expect_all(_metadata, 0, self->id, reopen(self->id));
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+}
+
+static int send_fd(int sock, int fd)
+{
+	char data = 0, control[CMSG_SPACE(sizeof(int))] = {};
+	struct iovec iov = { &data, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(cmsg), &fd, sizeof(int));
+
+	return result(sendmsg(sock, &msg, 0));
+}
+
+static int receive_fd(int sock)
+{
+	char data, control[CMSG_SPACE(sizeof(int))] = {};
+	struct iovec iov = { &data, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	int fd = -1;
+
+	if (recvmsg(sock, &msg, 0) == 1 && CMSG_FIRSTHDR(&msg))
+		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(int));
+
+	return fd;
+}
+
+/* A descriptor that was sent over reads, as any does, and controls nothing. */
+TEST_F(access, sent_descriptor)
+{
+	int sock[2], fd;
+	pid_t child;
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		close(self->fd);
+		EXPECT_EQ(0, setresuid(0, 0, 0));
+		EXPECT_EQ(0, setresuid(OTHER, OTHER, OTHER));
+		fd = receive_fd(sock[1]);
+		EXPECT_NE(-1ULL, count(fd));
+		expect_all(_metadata, -EACCES, self->id, fd);
+		_exit(0);
+	}
+	ASSERT_EQ(1, send_fd(sock[0], self->fd));
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	EXPECT_TRUE(registry_has(self->id));
+}
+
+/* When a fresh event would be refused to me, mine is too; and comes back with the right. */
+TEST_F(access, owner_loses_right)
+{
+	int level;
+
+	for (level = 1; level <= 2; level++) {
+		ASSERT_EQ(0, become(0));
+		ASSERT_EQ(0, set_sysctl(PARANOID, level));
+		ASSERT_EQ(0, become(USER));
+		EXPECT_EQ(-EACCES, open_event(CLOCK));
+		EXPECT_EQ(-EACCES, reopen(self->id));
+		EXPECT_EQ(-EACCES, reopen_at(self->id, -1, 0));
+		EXPECT_EQ(-EACCES, SET(self->fd, .flags = PERF_PERSISTENT_SET_COMMITTED));
+		EXPECT_EQ(-EACCES, attach(self->fd));
+	}
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, set_sysctl(PARANOID, 0));
+	ASSERT_EQ(0, become(USER));
+	expect_all(_metadata, 0, self->id, self->fd);
+}
+
+/* I cannot keep what was opened for me by someone with more rights. */
+TEST_F(access, detach_needs_the_right_to_open)
+{
+	int fd;
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, set_sysctl(PARANOID, 2));
+	fd = open_event(CLOCK);
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, detach(fd));
+	EXPECT_EQ(2, registry_count("ids"));
+}
+
+/* Events whose drivers check their openers need the capability. */
+TEST_F(access, breakpoint)
+{
+	static int watched;
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_BREAKPOINT,
+		.size		= sizeof(attr),
+		.bp_type	= HW_BREAKPOINT_W,
+		.bp_addr	= addr(&watched),
+		.bp_len		= HW_BREAKPOINT_LEN_4,
+		.exclude_kernel	= 1,
+	};
+	int fd = open_attr(attr, -1);
+
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-EACCES, detach(fd));
+	ASSERT_EQ(0, become(0));
+	EXPECT_LT(0, detach(fd));
+}
+
+/* Whoever is root in a container is still the user he is outside. */
+TEST_F(access, user_namespace)
+{
+	struct answer a;
+	int id;
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, set_sysctl(MAX_USER, 2));
+	ASSERT_EQ(0, setresuid(USER, USER, USER));
+	ASSERT_EQ(0, prctl(PR_SET_DUMPABLE, 1));
+	ASSERT_EQ(0, unshare(CLONE_NEWUSER));
+	ASSERT_EQ(0, write_file("/proc/self/uid_map", "0 1000 1"));
+	ASSERT_EQ(0, getuid());
+
+	EXPECT_EQ(-EACCES, reopen(self->admin_id));
+	ASSERT_EQ(0, query(reopen(self->id), &a));
+	EXPECT_EQ(0, a.info.owner);
+
+	id = detach(open_event(CLOCK));
+	ASSERT_LT(0, id);
+	EXPECT_EQ(-EAGAIN, detach(open_event(CLOCK)));
+	ASSERT_EQ(0, query(reopen(id), &a));
+	EXPECT_EQ(0, strncmp(a.info.name, "u1000-", 6));
+	EXPECT_NE(0, a.info.ttl);
+}
+
+FIXTURE(traced)
+{
+	struct registry		registry;
+	struct perf_event_attr	trace;
+	struct perf_event_attr	clock;
+};
+
+/* At level -1 a user may trace, with what is traced as well; at 0 he may not */
+FIXTURE_SETUP(traced)
+{
+	registry_setup(_metadata, &self->registry);
+	ASSERT_EQ(0, set_sysctl(PARANOID, -1));
+
+	pin(0);
+	self->trace = sampling_attr(TRACEPOINT);
+	self->trace.sample_type |= PERF_SAMPLE_RAW;
+	self->clock = sampling_attr(CLOCK);
+	ASSERT_EQ(0, become(USER));
+}
+
+FIXTURE_TEARDOWN_PARENT(traced)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+static int forbid_tracing(void)
+{
+	return become(0) ?: set_sysctl(PARANOID, 0) ?: become(USER);
+}
+
+/* I lose a tracepoint of mine with the right to trace. */
+TEST_F(traced, alone)
+{
+	int fd = open_attr(self->trace, -1), id = detach(fd);
+
+	ASSERT_LT(0, id);
+	EXPECT_LE(0, reopen(id));
+	ASSERT_EQ(0, forbid_tracing());
+	EXPECT_EQ(-EACCES, reopen(id));
+	EXPECT_EQ(-EACCES, attach(fd));
+}
+
+/* And an event that would show me the tracepoint through its group. */
+TEST_F(traced, through_a_group)
+{
+	int leader = open_attr(self->clock, -1), sibling = open_attr(self->trace, leader);
+	int id = detach(leader);
+
+	ASSERT_LE(0, sibling);
+	ASSERT_LT(0, id);
+	EXPECT_LE(0, reopen(id));
+	ASSERT_EQ(0, forbid_tracing());
+	EXPECT_EQ(-EACCES, reopen(id));
+
+	close(sibling);
+	EXPECT_LE(0, reopen(id));
+}
+
+/* And one that would show it to me through its buffer. */
+TEST_F(traced, through_a_buffer)
+{
+	int clock = open_attr(self->clock, -1), trace = open_attr(self->trace, -1);
+	int id = DETACH(clock, .buffer_pages = PAGES);
+
+	ASSERT_LT(0, id);
+	ASSERT_EQ(0, ioctl(trace, PERF_EVENT_IOC_SET_OUTPUT, clock));
+	EXPECT_LE(0, reopen(id));
+	ASSERT_EQ(0, forbid_tracing());
+	EXPECT_EQ(-EACCES, reopen(id));
+
+	close(trace);
+	EXPECT_LE(0, reopen(id));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: what DETACH, ATTACH and SET refuse, and why.
+ */
+#include "persistent.h"
+
+#define TASK_CPU	-1
+#define SIZE		sizeof(struct perf_event_detach)
+
+FIXTURE(detach)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	int			cpu;
+	int			fd;
+};
+
+FIXTURE_SETUP(detach)
+{
+	registry_setup(_metadata, &self->registry);
+
+	self->cpu = pin(0);
+	self->attr = event_attr(CLOCK);
+	self->fd = event_open(&self->attr, -1, self->cpu, -1, 0);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN_PARENT(detach)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* What was refused left nothing behind, and can still be done right */
+static void expect_untouched(struct __test_metadata *_metadata, int fd)
+{
+	EXPECT_EQ(0, registry_count("ids"));
+	EXPECT_EQ(0, registry_count("events"));
+	EXPECT_LT(0, detach(fd));
+}
+
+#define EXPECT_REFUSED(error, fd, ret) do {	\
+	EXPECT_EQ(error, ret);			\
+	expect_untouched(_metadata, fd);	\
+} while (0)
+
+/* A page with @size bytes of @fill at its end, and nothing behind it */
+static void *page_end(char fill, size_t size)
+{
+	size_t page = getpagesize();
+	char *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	munmap(p + page, page);
+	memset(p + page - size, fill, size);
+
+	return p + page - size;
+}
+
+/* What is persistent cannot be detached once more. */
+TEST_F(detach, twice)
+{
+	int id = detach(self->fd);
+
+	ASSERT_LT(0, id);
+	EXPECT_EQ(-EEXIST, detach(self->fd));
+	EXPECT_EQ(-EEXIST, detach(reopen(id)));
+	EXPECT_EQ(-EEXIST, DETACH(self->fd, .id = id, .member = 1));
+	EXPECT_EQ(1, registry_count("ids"));
+}
+
+/* A name without an end is none. */
+TEST_F(detach, name_unterminated)
+{
+	EXPECT_REFUSED(-EFAULT, self->fd, DETACH(self->fd, .name = addr(page_end('a', 10))));
+}
+
+/* The text of an event is at most 255 bytes long. */
+TEST_F(detach, label_too_long)
+{
+	char label[PERF_PERSISTENT_LABEL_MAX + 1] = "";
+
+	memset(label, '%', PERF_PERSISTENT_LABEL_MAX);
+	EXPECT_REFUSED(-EINVAL, self->fd, DETACH(self->fd, .label = addr(label)));
+}
+
+/* So much is kept, whatever is in it. */
+TEST_F(detach, longest_label)
+{
+	char label[PERF_PERSISTENT_LABEL_MAX] = "";
+	struct answer a;
+
+	memset(label, '\377', PERF_PERSISTENT_LABEL_MAX - 1);
+	ASSERT_LT(0, DETACH(self->fd, .label = addr(label)));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_STREQ(label, a.label);
+}
+
+/* Addresses that are none are told. */
+TEST_F(detach, bad_address)
+{
+	EXPECT_EQ(-EFAULT, event_ioctl(self->fd, PERF_EVENT_IOC_DETACH, (void *)8));
+	EXPECT_EQ(-EFAULT, DETACH(self->fd, .name = 8));
+	EXPECT_REFUSED(-EFAULT, self->fd, DETACH(self->fd, .label = 8));
+}
+
+/* A struct that says it is longer than what I have is not read beyond. */
+TEST_F(detach, struct_unterminated)
+{
+	struct perf_event_detach *d = page_end(0, SIZE);
+
+	d->size = SIZE + 8;
+	EXPECT_REFUSED(-EFAULT, self->fd, event_ioctl(self->fd, PERF_EVENT_IOC_DETACH, d));
+}
+
+/* A struct smaller than the first one is a mistake. */
+TEST_F(detach, struct_too_small)
+{
+	EXPECT_EQ(48, PERF_EVENT_DETACH_SIZE_VER0);
+	EXPECT_EQ(-EINVAL, DETACH(self->fd, .size = 0));
+	EXPECT_REFUSED(-EINVAL, self->fd,
+		       DETACH(self->fd, .size = PERF_EVENT_DETACH_SIZE_VER0 - 1));
+}
+
+/* A newer program may pass a longer struct if it asks for nothing new ... */
+TEST_F(detach, struct_longer)
+{
+	__u64 longer[SIZE / 8 + 2] = { SIZE + 16 };
+
+	EXPECT_LT(0, event_ioctl(self->fd, PERF_EVENT_IOC_DETACH, longer));
+}
+
+/* ... and is told if it does. */
+TEST_F(detach, struct_with_unknown_bits)
+{
+	__u64 longer[SIZE / 8 + 2] = { SIZE + 16, [SIZE / 8 + 1] = 1 };
+
+	EXPECT_REFUSED(-E2BIG, self->fd, event_ioctl(self->fd, PERF_EVENT_IOC_DETACH, longer));
+}
+
+/* No struct is longer than a page. */
+TEST_F(detach, struct_too_long)
+{
+	EXPECT_REFUSED(-E2BIG, self->fd, DETACH(self->fd, .size = getpagesize() + 1));
+}
+
+/* Flags that the kernel does not know are refused. */
+TEST_F(detach, unknown_flag)
+{
+	EXPECT_EQ(-EINVAL, DETACH(self->fd, .flags = 1U << 31));
+	EXPECT_REFUSED(-EINVAL, self->fd, DETACH(self->fd, .flags = 1U << 2));
+}
+
+/* What is reserved must be zero. */
+TEST_F(detach, reserved)
+{
+	EXPECT_REFUSED(-EINVAL, self->fd, DETACH(self->fd, .__reserved = 1));
+}
+
+/* CPUs that come later are not supported yet. */
+TEST_F(detach, every_cpu)
+{
+	EXPECT_REFUSED(-EOPNOTSUPP, self->fd, DETACH(self->fd, .flags = PERF_DETACH_EVERY_CPU));
+}
+
+/* There is no such id to join. */
+TEST_F(detach, join_unknown_id)
+{
+	EXPECT_EQ(-ENOENT, DETACH(self->fd, .id = INT_MAX));
+	EXPECT_REFUSED(-ENOENT, self->fd, DETACH(self->fd, .id = UINT_MAX));
+}
+
+/* Who joins does not choose name, time to live and state: they are there. */
+TEST_F(detach, join_cannot_set_up)
+{
+	int other = event_open(&self->attr, -1, self->cpu, -1, 0), id = detach(other);
+
+	ASSERT_LT(0, id);
+	EXPECT_EQ(-EINVAL, DETACH(self->fd, .id = id, .member = 1, .name = addr("x")));
+	EXPECT_EQ(-EINVAL, DETACH(self->fd, .id = id, .member = 1, .ttl = 1));
+	EXPECT_EQ(-EINVAL, DETACH(self->fd, .id = id, .member = 1,
+				  .flags = PERF_DETACH_UNCOMMITTED));
+	EXPECT_EQ(id, DETACH(self->fd, .id = id, .member = 1));
+}
+
+/* A buffer has a power of two of pages. */
+TEST_F(detach, odd_buffer)
+{
+	EXPECT_REFUSED(-EINVAL, self->fd, DETACH(self->fd, .buffer_pages = 3));
+}
+
+/* There is not that much memory. */
+TEST_F(detach, huge_buffer)
+{
+	EXPECT_REFUSED(-ENOMEM, self->fd, DETACH(self->fd, .buffer_pages = 1U << 31));
+}
+
+/* I cannot have another size than the buffer has that is mapped. */
+TEST_F(detach, other_size_than_mapped)
+{
+	struct ring r = {};
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, 4, PROT_READ | PROT_WRITE));
+	EXPECT_REFUSED(-EINVAL, self->fd, DETACH(self->fd, .buffer_pages = 8));
+}
+
+/* A buffer that is overwritten from its start has no start to read from. */
+TEST_F(detach, forward_loop)
+{
+	struct ring r = {};
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, 4, PROT_READ));
+	EXPECT_EQ(-EINVAL, detach(self->fd));
+	EXPECT_EQ(0, ring_unmap(&r));
+	expect_untouched(_metadata, self->fd);
+}
+
+/* An event that signals a task at once is no use without the task. */
+TEST_F(detach, sigtrap)
+{
+	int fd;
+
+	self->attr.sigtrap = 1;
+	self->attr.remove_on_exec = 1;
+	fd = event_open(&self->attr, 0, TASK_CPU, -1, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_REFUSED(-EINVAL, self->fd, detach(fd));
+}
+
+/* Events of tasks cannot be detached yet. */
+TEST_F(detach, task)
+{
+	EXPECT_EQ(-EOPNOTSUPP, detach(event_open(&self->attr, 0, TASK_CPU, -1, 0)));
+	EXPECT_REFUSED(-EOPNOTSUPP, self->fd,
+		       detach(event_open(&self->attr, 0, self->cpu, -1, 0)));
+}
+
+/* Nor can those of cgroups. */
+TEST_F(detach, cgroup)
+{
+	int cgroup = open("/sys/fs/cgroup", O_RDONLY);
+	int fd = event_open(&self->attr, cgroup, self->cpu, -1, PERF_FLAG_PID_CGROUP);
+
+	ASSERT_LE(0, fd);
+	EXPECT_REFUSED(-EOPNOTSUPP, self->fd, detach(fd));
+}
+
+/* attr.persistent is refused for the same events, and opens nothing then. */
+TEST_F(detach, persistent_at_open)
+{
+	int next = dup(self->fd);
+
+	close(next);
+	self->attr.persistent = 1;
+	EXPECT_EQ(-EOPNOTSUPP, event_open(&self->attr, 0, TASK_CPU, -1, 0));
+	EXPECT_EQ(-EINVAL, event_open(&self->attr, -1, self->cpu, self->fd, 0));
+	EXPECT_EQ(next, dup(self->fd));
+	expect_untouched(_metadata, self->fd);
+}
+
+/* A sibling cannot stay when its leader goes. */
+TEST_F(detach, sibling_without_leader)
+{
+	int sibling = event_open(&self->attr, -1, self->cpu, self->fd, 0);
+
+	ASSERT_LE(0, sibling);
+	EXPECT_REFUSED(-EINVAL, self->fd, detach(sibling));
+	EXPECT_LT(0, detach(sibling));
+}
+
+/* Bits of the attr that are none yet are refused, 38 and 39 among them. */
+TEST_F(detach, reserved_attr_bits)
+{
+	__u64 *flags = (__u64 *)&self->attr.read_format + 1;
+	int bit;
+
+	for (bit = 38; bit < 64; bit++) {
+		if (bit == 40)
+			continue;
+		*flags = 1ULL << bit;
+		EXPECT_EQ(-EINVAL, event_open(&self->attr, -1, self->cpu, -1, 0)) {
+			TH_LOG("bit %d", bit);
+		}
+	}
+
+	*flags = 1ULL << 40;
+	EXPECT_LE(0, event_open(&self->attr, -1, self->cpu, -1, 0));
+	EXPECT_TRUE((bool)self->attr.persistent);
+	EXPECT_EQ(1, registry_count("ids"));
+}
+
+/* What is not persistent cannot be attached. */
+TEST_F(detach, attach_ordinary)
+{
+	EXPECT_REFUSED(-EINVAL, self->fd, attach(self->fd));
+	EXPECT_EQ(0, attach(self->fd));
+	EXPECT_EQ(-EINVAL, attach(self->fd));
+}
+
+/* Attaching takes no argument. */
+TEST_F(detach, attach_argument)
+{
+	int id = detach(self->fd);
+
+	EXPECT_EQ(-EINVAL, event_ioctl(self->fd, PERF_EVENT_IOC_ATTACH, (void *)1));
+	EXPECT_TRUE(registry_has(id));
+}
+
+/* What SET cannot do it refuses, and does no half of it. */
+TEST_F(detach, set)
+{
+	struct answer a;
+
+	EXPECT_EQ(-EINVAL, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL));
+	ASSERT_LT(0, DETACH(self->fd, .flags = PERF_DETACH_UNCOMMITTED));
+
+	EXPECT_EQ(-EFAULT, event_ioctl(self->fd, PERF_EVENT_IOC_SET_PERSISTENT, NULL));
+	EXPECT_EQ(-EINVAL, SET(self->fd, .size = PERF_PERSISTENT_SET_SIZE_VER0 - 1));
+	EXPECT_EQ(-EINVAL, SET(self->fd, .flags = 8 | PERF_PERSISTENT_SET_COMMITTED));
+	EXPECT_EQ(-EINVAL, SET(self->fd, .flags = PERF_PERSISTENT_SET_COMMITTED |
+						  PERF_PERSISTENT_SET_TTL, .ttl = -1ULL));
+	EXPECT_EQ(-EOPNOTSUPP, SET(self->fd, .name = addr("x"),
+				   .flags = PERF_PERSISTENT_SET_NAME |
+					    PERF_PERSISTENT_SET_COMMITTED));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_NE(0, a.info.flags & PERF_PERSISTENT_UNCOMMITTED);
+}
+
+/* SET's struct grows by the same rules. */
+TEST_F(detach, set_longer)
+{
+	__u64 longer[4] = { sizeof(longer) }, unknown[4] = { sizeof(unknown), [3] = 1 };
+
+	ASSERT_LT(0, detach(self->fd));
+	EXPECT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_SET_PERSISTENT, longer));
+	EXPECT_EQ(-E2BIG, event_ioctl(self->fd, PERF_EVENT_IOC_SET_PERSISTENT, unknown));
+}
+
+/* Suspending is not supported yet. */
+TEST_F(detach, suspend)
+{
+	ASSERT_LT(0, detach(self->fd));
+	EXPECT_EQ(-EOPNOTSUPP, event_ioctl(self->fd, PERF_EVENT_IOC_SUSPEND, NULL));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: whatever fails on the way, nothing is left of it.
+ *
+ * /proc/self/fail-nth lets the first, second, ... allocation or copy of a call
+ * fail, until it runs to its end. The user may have just what he needs, so that
+ * he could not go on if anything was still counted or charged.
+ */
+#include "persistent.h"
+
+#define PAGES	2
+#define RW	(PROT_READ | PROT_WRITE)
+
+static const struct {
+	const char *path;
+	const char *value;
+} knobs[] = {
+	{ "/sys/kernel/debug/failslab/ignore-gfp-wait", "N" },
+	{ "/sys/kernel/debug/failslab/verbose", "0" },
+	{ "/sys/kernel/debug/fail_page_alloc/ignore-gfp-wait", "N" },
+	{ "/sys/kernel/debug/fail_page_alloc/ignore-gfp-highmem", "N" },
+	{ "/sys/kernel/debug/fail_page_alloc/min-order", "0" },
+	{ "/sys/kernel/debug/fail_page_alloc/verbose", "0" },
+	{ "/sys/kernel/debug/fail_usercopy/verbose", "0" },
+};
+
+/* What the steps work on */
+struct target {
+	struct perf_event_attr	attr;
+	struct ring		ring;
+	int			fd;
+	int			other;
+	int			reopened;
+	int			id;
+};
+
+FIXTURE(fault)
+{
+	struct registry		registry;
+	char			knobs[ARRAY_LEN(knobs)][16];
+	int			fail_nth;
+	struct target		target;
+};
+
+/* A user who may have two instances, each with a buffer of PAGES on two CPUs */
+FIXTURE_SETUP(fault)
+{
+	struct target *t = &self->target;
+	struct rlimit none = {};
+	int i;
+
+	registry_setup(_metadata, &self->registry);
+	for (i = 0; i < ARRAY_LEN(knobs); i++) {
+		ASSERT_LT(0, read_file(knobs[i].path, self->knobs[i], sizeof(self->knobs[i])));
+		ASSERT_EQ(0, write_file(knobs[i].path, knobs[i].value));
+	}
+	ASSERT_EQ(0, set_sysctl(PARANOID, 0));
+	ASSERT_EQ(0, set_sysctl(MAX_USER, 2));
+	ASSERT_EQ(0, set_sysctl(MLOCK_KB, (PAGES + 1) * getpagesize() / 1024));
+	ASSERT_EQ(0, setrlimit(RLIMIT_MEMLOCK, &none));
+	self->fail_nth = open("/proc/self/fail-nth", O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, self->fail_nth);
+
+	ASSERT_EQ(0, become(USER));
+	ASSERT_EQ(0, only_capability(CAP_SYS_RESOURCE));
+	t->attr = sampling_attr(CLOCK);
+	t->fd = event_open(&t->attr, -1, 0, -1, 0);
+	t->other = event_open(&t->attr, -1, 0, -1, 0);
+	ASSERT_LE(0, t->other);
+}
+
+FIXTURE_TEARDOWN_PARENT(fault)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_LEN(knobs); i++)
+		write_file(knobs[i].path, self->knobs[i]);
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* What all ids consist of, for comparing */
+static void registry_state(char *state, size_t size)
+{
+	static const char * const files[] = { "instances", "members", "buffer_bytes" };
+	struct dirent *entry;
+	DIR *d = opendir(REGISTRY "/ids");
+	char path[512];
+	size_t len;
+	int i;
+
+	len = snprintf(state, size, "%d names:", registry_count("events"));
+	while (d && (entry = readdir(d))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		len += snprintf(state + len, size - len, " id");
+		for (i = 0; i < ARRAY_LEN(files); i++) {
+			snprintf(path, sizeof(path), REGISTRY "/ids/%s/%s", entry->d_name,
+				 files[i]);
+			len += snprintf(state + len, size - len, ",%lld", read_number(path));
+		}
+	}
+	closedir(d);
+}
+
+static void inject(int fail_nth, int nth)
+{
+	char buf[16];
+
+	pwrite(fail_nth, buf, snprintf(buf, sizeof(buf), "%d", nth), 0);
+}
+
+/* Whether something failed since; nothing does from now on */
+static bool injected(int fail_nth)
+{
+	char buf[16] = "";
+
+	pread(fail_nth, buf, sizeof(buf) - 1, 0);
+	while (pwrite(fail_nth, "0", 1, 0) != 1)
+		;
+
+	return atoi(buf) == 0;
+}
+
+typedef int (*step_t)(struct target *t);
+
+/* How many failures it took until the step ran to its end */
+static int walk(struct __test_metadata *_metadata, int fail_nth, struct target *t,
+		step_t step, step_t undo)
+{
+	char before[256], after[256];
+	bool failed = true;
+	int nth, ret;
+
+	for (nth = 1; failed; nth++) {
+		registry_state(before, sizeof(before));
+		inject(fail_nth, nth);
+		ret = step(t);
+		failed = injected(fail_nth);
+
+		if (ret >= 0)
+			ASSERT_EQ(0, undo(t));
+		EXPECT_TRUE(ret >= 0 || (failed && (ret == -ENOMEM || ret == -EFAULT)));
+		registry_state(after, sizeof(after));
+		ASSERT_STREQ(before, after) {
+			TH_LOG("failure %d: %d", nth, ret);
+		}
+	}
+	EXPECT_LE(0, ret);
+
+	return nth - 2;
+}
+
+static int attach_fd(struct target *t)
+{
+	return attach(t->fd);
+}
+
+static int attach_other(struct target *t)
+{
+	return attach(t->other);
+}
+
+static int close_reopened(struct target *t)
+{
+	return close(t->reopened);
+}
+
+static int nothing(struct target *t)
+{
+	return 0;
+}
+
+static int detach_default(struct target *t)
+{
+	return detach(t->fd);
+}
+
+static int detach_all_parts(struct target *t)
+{
+	return DETACH(t->fd, .flags = PERF_DETACH_UNCOMMITTED, .member = 3,
+		      .name = addr("name"), .label = addr("label"),
+		      .ttl = 1000000000000, .buffer_pages = PAGES);
+}
+
+static int detach_mapped(struct target *t)
+{
+	int ret = ring_map(&t->ring, t->fd, PAGES, RW);
+
+	if (ret)
+		return ret;
+	ret = detach(t->fd);
+	ring_unmap(&t->ring);
+
+	return ret;
+}
+
+static int join(struct target *t)
+{
+	return DETACH(t->other, .id = t->id, .member = 4,
+		      .label = addr("label"), .buffer_pages = PAGES);
+}
+
+static int open_persistent(struct target *t)
+{
+	struct perf_event_attr attr = t->attr;
+
+	attr.persistent = 1;
+	attr.sample_period = 0;
+	t->reopened = event_open(&attr, -1, 0, -1, 0);
+
+	return t->reopened;
+}
+
+static int attach_and_close(struct target *t)
+{
+	return attach(t->reopened) ?: close(t->reopened);
+}
+
+static int open_by_id(struct target *t)
+{
+	t->reopened = reopen(t->id);
+
+	return t->reopened;
+}
+
+static int map(struct target *t)
+{
+	return ring_map(&t->ring, t->fd, PAGES, RW);
+}
+
+static int unmap(struct target *t)
+{
+	return ring_unmap(&t->ring);
+}
+
+static int ask(struct target *t)
+{
+	struct answer a;
+
+	return query(t->fd, &a);
+}
+
+static int set(struct target *t)
+{
+	return SET(t->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1000000000000);
+}
+
+static int detach_again(struct target *t)
+{
+	t->id = detach_all_parts(t);
+
+	return t->id < 0 ? t->id : 0;
+}
+
+/* An event detached with every part there is: all of it, or nothing. */
+TEST_F(fault, detach_all_parts)
+{
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, detach_all_parts, attach_fd));
+}
+
+/* An event detached with its defaults. */
+TEST_F(fault, detach_default)
+{
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, set_sysctl(MLOCK_KB, 132));
+	ASSERT_EQ(0, become(USER));
+	ASSERT_EQ(0, only_capability(CAP_SYS_RESOURCE));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, detach_default, attach_fd));
+}
+
+/* An event with a mapped buffer. */
+TEST_F(fault, detach_mapped)
+{
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, detach_mapped, attach_fd));
+}
+
+/* A second event for an id. */
+TEST_F(fault, join)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, join, attach_other));
+}
+
+/* An event persistent as it is opened. */
+TEST_F(fault, open_persistent)
+{
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target,
+			  open_persistent, attach_and_close));
+}
+
+/* An event opened by id. */
+TEST_F(fault, reopen)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, open_by_id, close_reopened));
+}
+
+/* A consumer's mapping; a half one does not lock others out. */
+TEST_F(fault, map)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, map, unmap));
+}
+
+/* A question with everything that can be asked. */
+TEST_F(fault, query)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, ask, nothing));
+}
+
+/* Attaching does not fail for want of memory. */
+TEST_F(fault, attach)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	EXPECT_LE(0, walk(_metadata, self->fail_nth, &self->target, attach_fd, detach_again));
+}
+
+/* A new time to live. */
+TEST_F(fault, set)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, set, nothing));
+}
+
+int main(int argc, char **argv)
+{
+	if (access("/proc/self/fail-nth", F_OK)) {
+		ksft_print_header();
+		ksft_exit_skip("no fault injection in this kernel (CONFIG_FAULT_INJECTION)\n");
+	}
+
+	return test_harness_run(argc, argv);
+}

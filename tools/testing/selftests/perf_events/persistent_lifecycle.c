@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: they go on until they are attached again and closed.
+ */
+#include <signal.h>
+#include <linux/bpf.h>
+#include <sys/prctl.h>
+
+#include "persistent.h"
+
+#define N	100
+
+FIXTURE(lifecycle)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	int			cpu;
+	int			fd;
+	int			id;
+};
+
+FIXTURE_VARIANT(lifecycle)
+{
+	enum event		event;
+	bool			sampling;
+	bool			loop;
+};
+
+FIXTURE_VARIANT_ADD(lifecycle, clock) { .event = CLOCK };
+FIXTURE_VARIANT_ADD(lifecycle, faults) { .event = FAULTS };
+FIXTURE_VARIANT_ADD(lifecycle, tracepoint) { .event = TRACEPOINT };
+FIXTURE_VARIANT_ADD(lifecycle, clock_full) { .event = CLOCK, .sampling = true };
+FIXTURE_VARIANT_ADD(lifecycle, clock_loop) { .event = CLOCK, .sampling = true, .loop = true };
+FIXTURE_VARIANT_ADD(lifecycle, faults_loop) { .event = FAULTS, .sampling = true, .loop = true };
+FIXTURE_VARIANT_ADD(lifecycle, tracepoint_full) { .event = TRACEPOINT, .sampling = true };
+FIXTURE_VARIANT_ADD(lifecycle, tracepoint_loop) {
+	.event = TRACEPOINT, .sampling = true, .loop = true
+};
+
+FIXTURE_SETUP(lifecycle)
+{
+	registry_setup(_metadata, &self->registry);
+
+	self->cpu = pin(0);
+	self->attr = variant->sampling ? sampling_attr(variant->event) :
+					 event_attr(variant->event);
+	self->attr.write_backward = variant->loop;
+	self->fd = event_open(&self->attr, -1, self->cpu, -1, 0);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN_PARENT(lifecycle)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* Exactly N more happened, where that can be said, else at least as many */
+static void expect_n_more(struct __test_metadata *_metadata, enum event event,
+			  __u64 before, __u64 after)
+{
+	EXPECT_LE(before + N, after);
+	if (event == TRACEPOINT)
+		EXPECT_EQ(before + N, after);
+}
+
+/* Detaching gives me a number that I can open the event by. */
+TEST_F(lifecycle, detach_returns_id)
+{
+	int fd;
+
+	self->id = detach(self->fd);
+	ASSERT_LT(0, self->id);
+
+	fd = reopen(self->id);
+	ASSERT_LE(0, fd);
+	EXPECT_LE(0, fcntl(fd, F_GETFD));
+	EXPECT_NE(0, fcntl(fd, F_GETFD) & FD_CLOEXEC);
+}
+
+/* Detaching with a struct gives me the number just so. */
+TEST_F(lifecycle, detach_with_struct_returns_id)
+{
+	self->id = DETACH(self->fd, .name = addr("lifecycle"), .label = addr("text"));
+	ASSERT_LT(0, self->id);
+	EXPECT_LE(0, reopen(self->id));
+}
+
+/* It goes on counting when I have closed it. */
+TEST_F(lifecycle, goes_on_after_close)
+{
+	__u64 before;
+
+	self->id = detach(self->fd);
+	before = count(self->fd);
+	close(self->fd);
+
+	drive(variant->event, N);
+
+	expect_n_more(_metadata, variant->event, before, count(reopen(self->id)));
+}
+
+/* It goes on counting when the process that made it was killed. */
+TEST_F(lifecycle, goes_on_after_kill)
+{
+	pid_t child = fork();
+	__u64 before;
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		self->id = detach(self->fd);
+		kill(getpid(), SIGKILL);
+	}
+	close(self->fd);
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+
+	self->fd = reopen(self->id);
+	ASSERT_LE(0, self->fd);
+	before = count(self->fd);
+	close(self->fd);
+
+	drive(variant->event, N);
+
+	expect_n_more(_metadata, variant->event, before, count(reopen(self->id)));
+}
+
+/* What I open by its number is the very event that was detached. */
+TEST_F(lifecycle, same_event)
+{
+	__u64 opened = 0, reopened = 0;
+
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ID, &opened));
+	self->id = detach(self->fd);
+	close(self->fd);
+	self->fd = reopen(self->id);
+
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ID, &reopened));
+	EXPECT_EQ(opened, reopened);
+}
+
+/* Another process opens it by its number and sees what I see. */
+TEST_F(lifecycle, opened_by_another_process)
+{
+	pid_t child;
+
+	self->id = detach(self->fd);
+	event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL);
+
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		close(self->fd);
+		self->fd = reopen(self->id);
+		EXPECT_EQ(count(self->fd), count(reopen(self->id)));
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	EXPECT_EQ(count(self->fd), count(reopen(self->id)));
+}
+
+/* An attached event is gone from the registry, and works until I close it. */
+TEST_F(lifecycle, attach_then_close_ends)
+{
+	__u64 before;
+
+	self->id = detach(self->fd);
+	ASSERT_EQ(0, attach(self->fd));
+	EXPECT_EQ(0, registry_count("ids"));
+	EXPECT_EQ(-ENOENT, reopen(self->id));
+
+	before = count(self->fd);
+	drive(variant->event, N);
+	expect_n_more(_metadata, variant->event, before, count(self->fd));
+}
+
+/* A reader who still has it open keeps an attached event going. */
+TEST_F(lifecycle, attached_ends_with_last_user)
+{
+	__u64 before;
+	int fd;
+
+	self->id = detach(self->fd);
+	fd = reopen(self->id);
+	ASSERT_EQ(0, attach(self->fd));
+	close(self->fd);
+
+	before = count(fd);
+	drive(variant->event, N);
+	expect_n_more(_metadata, variant->event, before, count(fd));
+}
+
+/* I can detach again what I attached, and get a new number. */
+TEST_F(lifecycle, detach_again)
+{
+	self->id = detach(self->fd);
+	ASSERT_EQ(0, attach(self->fd));
+	EXPECT_LT(self->id, detach(self->fd));
+}
+
+/* Closing what I opened by number ends nothing, however often. */
+TEST_F(lifecycle, closing_reopened_ends_nothing)
+{
+	int i, fd;
+
+	self->id = detach(self->fd);
+	close(self->fd);
+
+	for (i = 0; i < 10; i++) {
+		fd = reopen(self->id);
+		ASSERT_LE(0, fd);
+		close(fd);
+	}
+	EXPECT_TRUE(registry_has(self->id));
+}
+
+/* A number is not used again at once: I do not get someone else's event. */
+TEST_F(lifecycle, ids_are_cyclic)
+{
+	int i, id, last = 0;
+
+	for (i = 0; i < 10; i++) {
+		id = detach(self->fd);
+		ASSERT_LT(last, id);
+		ASSERT_EQ(0, attach(self->fd));
+		last = id;
+	}
+}
+
+/* attr.persistent detaches the event as it is opened. */
+TEST_F(lifecycle, persistent_at_open)
+{
+	struct answer a;
+	int fd;
+
+	self->attr.persistent = 1;
+	fd = event_open(&self->attr, -1, self->cpu, -1, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-EEXIST, detach(fd));
+	ASSERT_EQ(0, query(fd, &a));
+	close(fd);
+
+	EXPECT_LT(0, a.info.self.id);
+	EXPECT_LE(0, reopen(a.info.self.id));
+}
+
+/* It is enabled and disabled through any descriptor. */
+TEST_F(lifecycle, disabled_stays_disabled)
+{
+	__u64 before;
+
+	self->id = detach(self->fd);
+	ASSERT_EQ(0, event_ioctl(reopen(self->id), PERF_EVENT_IOC_DISABLE, NULL));
+	before = count(self->fd);
+	close(self->fd);
+	drive(variant->event, N);
+	EXPECT_EQ(before, count(reopen(self->id)));
+
+	ASSERT_EQ(0, event_ioctl(reopen(self->id), PERF_EVENT_IOC_ENABLE, NULL));
+	drive(variant->event, N);
+	expect_n_more(_metadata, variant->event, before, count(reopen(self->id)));
+}
+
+/* That its maker turns all his events off does not touch it. */
+TEST_F(lifecycle, not_disabled_with_its_maker)
+{
+	__u64 before;
+
+	self->id = detach(self->fd);
+	ASSERT_EQ(0, prctl(PR_TASK_PERF_EVENTS_DISABLE));
+	before = count(self->fd);
+	drive(variant->event, N);
+
+	expect_n_more(_metadata, variant->event, before, count(self->fd));
+}
+
+/* Nor one that was persistent from the first moment. */
+TEST_F(lifecycle, persistent_at_open_not_disabled_with_its_maker)
+{
+	__u64 before;
+	int fd;
+
+	self->attr.persistent = 1;
+	fd = event_open(&self->attr, -1, self->cpu, -1, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, prctl(PR_TASK_PERF_EVENTS_DISABLE));
+	before = count(fd);
+	drive(variant->event, N);
+
+	expect_n_more(_metadata, variant->event, before, count(fd));
+}
+
+/* Who attaches it owns it: it is turned off with all his events ... */
+TEST_F(lifecycle, attach_makes_owner)
+{
+	pid_t child = fork();
+	__u64 before;
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		self->id = detach(self->fd);
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	ASSERT_EQ(0, attach(self->fd));
+	ASSERT_EQ(0, prctl(PR_TASK_PERF_EVENTS_DISABLE));
+
+	before = count(self->fd);
+	drive(variant->event, N);
+	EXPECT_EQ(before, count(self->fd));
+}
+
+/* ... and not with those of the one who made it. */
+TEST_F(lifecycle, attach_takes_it_from_its_maker)
+{
+	__u64 before;
+	pid_t child;
+
+	self->id = detach(self->fd);
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		EXPECT_EQ(0, attach(self->fd));
+		EXPECT_EQ(0, prctl(PR_TASK_PERF_EVENTS_ENABLE));
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	ASSERT_EQ(0, prctl(PR_TASK_PERF_EVENTS_DISABLE));
+
+	before = count(self->fd);
+	drive(variant->event, N);
+	expect_n_more(_metadata, variant->event, before, count(self->fd));
+}
+
+FIXTURE(tracepoint)
+{
+	struct registry		registry;
+	int			fd;
+};
+
+FIXTURE_SETUP(tracepoint)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+
+	registry_setup(_metadata, &self->registry);
+	self->fd = event_open(&attr, -1, pin(0), -1, 0);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN_PARENT(tracepoint)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* Its filter stays with it. */
+TEST_F(tracepoint, filter)
+{
+	int id;
+
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_SET_FILTER, "__syscall_nr < 0"));
+	id = detach(self->fd);
+	close(self->fd);
+
+	drive(TRACEPOINT, N);
+	EXPECT_EQ(0, count(reopen(id)));
+}
+
+/* A program that drops everything */
+static int load_program(void)
+{
+	struct bpf_insn insns[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	union bpf_attr attr = {
+		.prog_type	= BPF_PROG_TYPE_TRACEPOINT,
+		.insns		= addr(insns),
+		.insn_cnt	= ARRAY_LEN(insns),
+		.license	= addr("GPL"),
+	};
+
+	return result(syscall(__NR_bpf, BPF_PROG_LOAD, &attr, sizeof(attr)));
+}
+
+/* So does its BPF program, until its end. */
+TEST_F(tracepoint, bpf_program)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	int other = event_open(&attr, -1, 0, -1, 0), prog = load_program(), id;
+
+	ASSERT_LE(0, prog);
+	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_SET_BPF, prog));
+	close(prog);
+	id = detach(self->fd);
+	close(self->fd);
+
+	drive(TRACEPOINT, N);
+	EXPECT_EQ(0, count(other));
+
+	stop(id);
+	drive(TRACEPOINT, N);
+	EXPECT_EQ(N, count(other));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: how many a user may have, with how much memory, and
+ * that he gets all of it back.
+ */
+#include "persistent.h"
+
+#define PAGES	8
+#define CYCLES	50
+#define RW	(PROT_READ | PROT_WRITE)
+
+/* What a buffer of PAGES takes, in KiB */
+static long buffer_kb(void)
+{
+	return (PAGES + 1) * getpagesize() / 1024;
+}
+
+static int set_memlock(long buffers)
+{
+	struct rlimit limit = { buffers * buffer_kb() * 1024, RLIM_INFINITY };
+
+	return result(setrlimit(RLIMIT_MEMLOCK, &limit));
+}
+
+static int open_event(void)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+
+	return event_open(&attr, -1, 0, -1, 0);
+}
+
+static int detach_with_buffer(int fd)
+{
+	return DETACH(fd, .buffer_pages = PAGES);
+}
+
+FIXTURE(limits)
+{
+	struct registry		registry;
+	int			fds[4];
+};
+
+FIXTURE_SETUP(limits)
+{
+	int i;
+
+	registry_setup(_metadata, &self->registry);
+
+	ASSERT_EQ(0, set_sysctl(PARANOID, 0));
+	for (i = 0; i < ARRAY_LEN(self->fds); i++) {
+		self->fds[i] = open_event();
+		ASSERT_LE(0, self->fds[i]);
+	}
+}
+
+FIXTURE_TEARDOWN_PARENT(limits)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* There are so many in the system, for the administrator too, and none is half made. */
+TEST_F(limits, in_the_system)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	int id;
+
+	ASSERT_EQ(0, set_sysctl(MAX_SYSTEM, 2));
+	id = detach(self->fds[0]);
+	ASSERT_EQ(id, DETACH(self->fds[1], .id = id, .member = 1));
+	EXPECT_EQ(-EAGAIN, detach(self->fds[2]));
+	EXPECT_EQ(-EAGAIN, DETACH(self->fds[2], .id = id, .member = 2));
+	attr.persistent = 1;
+	EXPECT_EQ(-EAGAIN, event_open(&attr, -1, 0, -1, 0));
+	EXPECT_EQ(1, registry_count("ids"));
+
+	ASSERT_EQ(0, attach(self->fds[0]));
+	EXPECT_LT(0, detach(self->fds[2]));
+}
+
+/* A limit that is lowered ends nothing, and holds from then on. */
+TEST_F(limits, lowered)
+{
+	int id = detach(self->fds[0]);
+
+	ASSERT_EQ(0, set_sysctl(MAX_SYSTEM, 0));
+	EXPECT_TRUE(registry_has(id));
+	EXPECT_EQ(-EAGAIN, detach(self->fds[1]));
+	ASSERT_EQ(0, attach(self->fds[0]));
+	EXPECT_EQ(-EAGAIN, detach(self->fds[0]));
+}
+
+/* A user has so many; others have theirs, and the administrator any number. */
+TEST_F(limits, of_a_user)
+{
+	ASSERT_EQ(0, set_sysctl(MAX_USER, 2));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LT(0, detach(self->fds[0]));
+	EXPECT_LT(0, detach(self->fds[1]));
+	EXPECT_EQ(-EAGAIN, detach(self->fds[2]));
+
+	ASSERT_EQ(0, become(OTHER));
+	EXPECT_LT(0, detach(self->fds[2]));
+
+	ASSERT_EQ(0, become(0));
+	EXPECT_LT(0, detach(self->fds[3]));
+	EXPECT_LT(0, detach(open_event()));
+	EXPECT_LT(0, detach(open_event()));
+}
+
+/* Each instance that I join counts. */
+TEST_F(limits, joining_counts)
+{
+	int id;
+
+	ASSERT_EQ(0, set_sysctl(MAX_USER, 2));
+	ASSERT_EQ(0, become(USER));
+	id = detach(self->fds[0]);
+	EXPECT_EQ(id, DETACH(self->fds[1], .id = id, .member = 1));
+	EXPECT_EQ(-EAGAIN, DETACH(self->fds[2], .id = id, .member = 2));
+}
+
+/* Whoever stops it, the user can have another one. */
+TEST_F(limits, given_back)
+{
+	int i;
+
+	ASSERT_EQ(0, set_sysctl(MAX_USER, 1));
+	for (i = 0; i < CYCLES; i++) {
+		ASSERT_EQ(0, become(USER));
+		ASSERT_LT(0, detach(self->fds[0]));
+		ASSERT_EQ(-EAGAIN, detach(self->fds[1]));
+		ASSERT_EQ(0, become(i % 2 ? 0 : USER));
+		ASSERT_EQ(0, attach(self->fds[0]));
+	}
+}
+
+/* What was refused does not count. */
+TEST_F(limits, refused_does_not_count)
+{
+	int i;
+
+	ASSERT_EQ(0, set_sysctl(MAX_USER, 2));
+	ASSERT_EQ(0, become(USER));
+	ASSERT_LT(0, DETACH(self->fds[0], .name = addr("taken")));
+	for (i = 0; i < CYCLES; i++) {
+		ASSERT_EQ(-EINVAL, DETACH(self->fds[1], .buffer_pages = 3));
+		ASSERT_EQ(-EEXIST, DETACH(self->fds[1], .name = addr("taken")));
+		ASSERT_EQ(-ENOENT, DETACH(self->fds[1], .id = INT_MAX));
+	}
+	EXPECT_LT(0, detach(self->fds[1]));
+}
+
+FIXTURE(memory)
+{
+	struct registry		registry;
+	int			fds[16];
+	int			buffers;
+};
+
+FIXTURE_VARIANT(memory)
+{
+	bool			sysctl;		/* within perf_event_mlock_kb */
+	bool			rlimit;		/* within RLIMIT_MEMLOCK */
+	bool			mapped;		/* before it is detached */
+};
+
+FIXTURE_VARIANT_ADD(memory, sysctl) { .sysctl = true };
+FIXTURE_VARIANT_ADD(memory, rlimit) { .rlimit = true };
+FIXTURE_VARIANT_ADD(memory, both) { .sysctl = true, .rlimit = true };
+FIXTURE_VARIANT_ADD(memory, sysctl_mapped) { .sysctl = true, .mapped = true };
+FIXTURE_VARIANT_ADD(memory, rlimit_mapped) { .rlimit = true, .mapped = true };
+FIXTURE_VARIANT_ADD(memory, both_mapped) { .sysctl = true, .rlimit = true, .mapped = true };
+
+/* A user who may lock self->buffers of PAGES */
+FIXTURE_SETUP(memory)
+{
+	int i, cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	registry_setup(_metadata, &self->registry);
+
+	ASSERT_EQ(0, set_sysctl(PARANOID, 0));
+	ASSERT_EQ(0, set_sysctl(MLOCK_KB, variant->sysctl ? buffer_kb() : 0));
+	ASSERT_EQ(0, set_memlock(variant->rlimit ? 2 : 0));
+	self->buffers = (variant->sysctl ? cpus : 0) + (variant->rlimit ? 2 : 0);
+	ASSERT_GT(ARRAY_LEN(self->fds), self->buffers);
+
+	ASSERT_EQ(0, become(USER));
+	for (i = 0; i <= self->buffers; i++) {
+		self->fds[i] = open_event();
+		ASSERT_LE(0, self->fds[i]);
+	}
+}
+
+FIXTURE_TEARDOWN_PARENT(memory)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* With the mapping gone the memory is the registry's alone */
+static int detach_variant(int fd, bool mapped)
+{
+	struct ring r;
+	int err, id;
+
+	if (!mapped)
+		return detach_with_buffer(fd);
+
+	err = ring_map(&r, fd, PAGES, RW);
+	if (err)
+		return err;
+	id = detach(fd);
+	ring_unmap(&r);
+
+	return id;
+}
+
+/* I get exactly as much as I am allowed. */
+TEST_F(memory, limit)
+{
+	int i;
+
+	for (i = 0; i < self->buffers; i++)
+		EXPECT_LT(0, detach_variant(self->fds[i], variant->mapped));
+	EXPECT_EQ(-EPERM, detach_variant(self->fds[i], variant->mapped));
+	EXPECT_EQ(self->buffers, registry_count("ids"));
+}
+
+/* Attached again it is all mine again, as often as I like. */
+TEST_F(memory, given_back)
+{
+	int i, cycle;
+
+	for (cycle = 0; cycle < CYCLES; cycle++) {
+		for (i = 0; i < self->buffers; i++)
+			ASSERT_LT(0, detach_variant(self->fds[i], variant->mapped));
+		ASSERT_EQ(-EPERM, detach_variant(self->fds[i], variant->mapped));
+		while (i--)
+			ASSERT_EQ(0, attach(self->fds[i]));
+	}
+}
+
+/* It is still mine when I am gone; my next process cannot have it again. */
+TEST_F(memory, after_exit)
+{
+	pid_t child = fork();
+	int i;
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		for (i = 0; i < self->buffers; i++)
+			EXPECT_LT(0, detach_variant(self->fds[i], variant->mapped));
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	EXPECT_EQ(-EPERM, detach_variant(self->fds[self->buffers], variant->mapped));
+
+	ASSERT_EQ(0, attach(self->fds[0]));
+	close(self->fds[0]);
+	EXPECT_LT(0, detach_variant(self->fds[self->buffers], variant->mapped));
+}
+
+/* Reading it costs nothing, me or others, and gives nothing back. */
+TEST_F(memory, readers)
+{
+	struct ring r = {};
+	int i;
+
+	for (i = 0; i < self->buffers; i++)
+		ASSERT_LT(0, detach_variant(self->fds[i], variant->mapped));
+
+	for (i = 0; i < CYCLES; i++) {
+		ASSERT_EQ(0, become(i % 2 ? 0 : USER));
+		ASSERT_EQ(0, ring_map(&r, self->fds[0], PAGES, PROT_READ));
+		ASSERT_EQ(0, ring_unmap(&r));
+	}
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EPERM, detach_variant(self->fds[self->buffers], variant->mapped));
+}
+
+/* The administrator is not held up by these limits. */
+TEST_F(memory, administrator)
+{
+	int i;
+
+	ASSERT_EQ(0, become(0));
+	for (i = 0; i <= self->buffers; i++)
+		EXPECT_LT(0, detach_variant(self->fds[i], variant->mapped));
+}
+
+FIXTURE(pinned)
+{
+	struct registry		registry;
+	int			fd;
+};
+
+/* All of a buffer is beyond perf_event_mlock_kb and shows in VmPin */
+FIXTURE_SETUP(pinned)
+{
+	registry_setup(_metadata, &self->registry);
+	ASSERT_EQ(0, set_sysctl(MLOCK_KB, 0));
+	self->fd = open_event();
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN_PARENT(pinned)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+static long long vm_pin(void)
+{
+	char buf[4096], *line;
+
+	if (read_file("/proc/self/status", buf, sizeof(buf)) < 0)
+		return -1;
+	line = strstr(buf, "VmPin:");
+
+	return line ? strtoll(line + 6, NULL, 10) : -1;
+}
+
+/* A mapping is pinned memory of the process until it ends. */
+TEST_F(pinned, mapping)
+{
+	struct ring r = {};
+
+	ASSERT_EQ(0, vm_pin());
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, RW));
+	EXPECT_EQ(buffer_kb(), vm_pin());
+	ASSERT_EQ(0, ring_unmap(&r));
+	EXPECT_EQ(0, vm_pin());
+}
+
+/* What I mapped is not charged to another process that unmaps it last. */
+TEST_F(pinned, two_processes)
+{
+	struct ring r = {}, other = {};
+	int to_child[2], to_parent[2];
+	pid_t child;
+	char c;
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, RW));
+	ASSERT_EQ(0, pipe(to_child));
+	ASSERT_EQ(0, pipe(to_parent));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		EXPECT_EQ(0, ring_map(&other, self->fd, PAGES, RW));
+		EXPECT_EQ(1, write(to_parent[1], "m", 1));
+		EXPECT_EQ(1, read(to_child[0], &c, 1));
+		EXPECT_EQ(0, ring_unmap(&other));
+		EXPECT_EQ(0, vm_pin());
+		_exit(0);
+	}
+	ASSERT_EQ(1, read(to_parent[0], &c, 1));
+	ASSERT_EQ(0, ring_unmap(&r));
+	ASSERT_EQ(1, write(to_child[1], "u", 1));
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	EXPECT_EQ(0, vm_pin());
+}
+
+/* Detached, it is pinned by no process any more. */
+TEST_F(pinned, detached_while_mapped)
+{
+	struct ring r = {};
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, RW));
+	ASSERT_LT(0, detach(self->fd));
+	EXPECT_EQ(0, vm_pin());
+	ASSERT_EQ(0, ring_unmap(&r));
+	EXPECT_EQ(0, vm_pin());
+	ASSERT_EQ(0, attach(self->fd));
+	EXPECT_EQ(0, vm_pin());
+}
+
+/* Nor is one that was detached without a mapping, whoever maps it then. */
+TEST_F(pinned, mapped_after)
+{
+	struct ring r = {};
+
+	ASSERT_LT(0, detach_with_buffer(self->fd));
+	EXPECT_EQ(0, vm_pin());
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, RW));
+	EXPECT_EQ(0, vm_pin());
+	ASSERT_EQ(0, attach(self->fd));
+	ASSERT_EQ(0, ring_unmap(&r));
+	EXPECT_EQ(0, vm_pin());
+}
+
+/* I cannot leave behind a buffer that is charged to someone else. */
+TEST_F(pinned, of_another_user)
+{
+	struct ring r = {};
+
+	ASSERT_EQ(0, set_sysctl(PARANOID, 0));
+	ASSERT_EQ(0, set_memlock(1));
+	ASSERT_EQ(0, become(USER));
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, RW));
+	ASSERT_EQ(0, become(OTHER));
+	EXPECT_EQ(-EACCES, detach(self->fd));
+	EXPECT_EQ(0, registry_count("ids"));
+
+	ASSERT_EQ(0, become(0));
+	EXPECT_LT(0, detach(self->fd));
+}
+
+TEST_HARNESS_MAIN

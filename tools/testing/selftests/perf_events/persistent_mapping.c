@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: who may map a buffer how, and who shares it.
+ */
+#include <poll.h>
+#include <signal.h>
+
+#include "persistent.h"
+
+#define PAGES	4
+#define RW	(PROT_READ | PROT_WRITE)
+
+FIXTURE(loop)
+{
+	struct registry		registry;
+	int			fd;
+};
+
+FIXTURE_SETUP(loop)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+
+	registry_setup(_metadata, &self->registry);
+	attr.write_backward = 1;
+	self->fd = event_open(&attr, -1, pin(0), -1, 0);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN_PARENT(loop)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* Nobody writes to a loop. */
+TEST_F(loop, no_writer)
+{
+	struct ring r = {};
+	int id = DETACH(self->fd, .buffer_pages = PAGES);
+
+	EXPECT_EQ(-EACCES, ring_map(&r, self->fd, PAGES, RW));
+	EXPECT_EQ(-EACCES, ring_map(&r, reopen(id), PAGES, RW));
+	EXPECT_EQ(-EACCES, ring_map(&r, reopen(id), PAGES, PROT_WRITE));
+}
+
+/* Nor through a mapping made before it was detached. */
+TEST_F(loop, no_writer_from_before)
+{
+	struct ring r = {};
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, PROT_READ));
+	ASSERT_LT(0, detach(self->fd));
+	EXPECT_EQ(-EACCES, ring_protect(&r, RW));
+}
+
+/* While somebody can write to it, it cannot become a loop for all. */
+TEST_F(loop, mapped_writable)
+{
+	struct ring r = {};
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, RW));
+	EXPECT_EQ(-EACCES, detach(self->fd));
+	ASSERT_EQ(0, ring_unmap(&r));
+	EXPECT_LT(0, detach(self->fd));
+}
+
+/* Neither if the mapping was made writable later ... */
+TEST_F(loop, made_writable)
+{
+	struct ring r = {};
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, PROT_READ));
+	ASSERT_EQ(0, ring_protect(&r, RW));
+	EXPECT_EQ(-EACCES, detach(self->fd));
+	ASSERT_EQ(0, ring_unmap(&r));
+	EXPECT_LT(0, detach(self->fd));
+}
+
+/* ... nor if there is a second one that is. */
+TEST_F(loop, second_mapping_writable)
+{
+	struct ring first = {}, second = {};
+
+	ASSERT_EQ(0, ring_map(&first, self->fd, PAGES, PROT_READ));
+	ASSERT_EQ(0, ring_map(&second, self->fd, PAGES, RW));
+	EXPECT_EQ(-EACCES, detach(self->fd));
+	ASSERT_EQ(0, ring_unmap(&first));
+	ASSERT_EQ(0, ring_unmap(&second));
+	EXPECT_LT(0, detach(self->fd));
+}
+
+FIXTURE(writer)
+{
+	struct registry		registry;
+	int			fd;
+	int			id;
+};
+
+FIXTURE_SETUP(writer)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+
+	registry_setup(_metadata, &self->registry);
+	attr.wakeup_events = 1;
+	self->fd = event_open(&attr, -1, pin(0), -1, 0);
+	self->id = DETACH(self->fd, .buffer_pages = PAGES);
+	ASSERT_LT(0, self->id);
+}
+
+FIXTURE_TEARDOWN_PARENT(writer)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* One consumes, and a second one is told that there is one already. */
+TEST_F(writer, only_one)
+{
+	struct ring one = {}, two = {};
+
+	ASSERT_EQ(0, ring_map(&one, self->fd, PAGES, RW));
+	EXPECT_EQ(-EBUSY, ring_map(&two, self->fd, PAGES, RW));
+	EXPECT_EQ(-EBUSY, ring_map(&two, reopen(self->id), PAGES, RW));
+	EXPECT_EQ(0, ring_map(&two, reopen(self->id), PAGES, PROT_READ));
+
+	ASSERT_EQ(0, ring_unmap(&one));
+	EXPECT_EQ(0, ring_map(&two, reopen(self->id), PAGES, RW));
+}
+
+/* A consumer that was killed makes room for the next one. */
+TEST_F(writer, killed)
+{
+	struct ring r = {};
+	pid_t child = fork();
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		ring_map(&r, self->fd, PAGES, RW);
+		kill(getpid(), SIGKILL);
+	}
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	EXPECT_EQ(0, ring_map(&r, self->fd, PAGES, RW));
+}
+
+/* Moved to another address, a mapping is still one. */
+TEST_F(writer, moved)
+{
+	struct ring r = {}, other = {};
+	size_t size = (PAGES + 1) * getpagesize();
+	void *to;
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, RW));
+	to = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	r.page = mremap(r.page, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+	ASSERT_EQ(to, r.page);
+	EXPECT_EQ(-EBUSY, ring_map(&other, self->fd, PAGES, RW));
+	ASSERT_EQ(0, ring_unmap(&r));
+	EXPECT_EQ(0, ring_map(&other, self->fd, PAGES, RW));
+}
+
+/* Who mapped before detaching is the consumer. */
+TEST_F(writer, mapped_before)
+{
+	struct ring r = {}, other = {};
+
+	ASSERT_EQ(0, attach(self->fd));
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, RW));
+	ASSERT_LT(0, detach(self->fd));
+	EXPECT_EQ(-EBUSY, ring_map(&other, self->fd, PAGES, RW));
+	ASSERT_EQ(0, ring_unmap(&r));
+	EXPECT_EQ(0, ring_map(&other, self->fd, PAGES, RW));
+}
+
+/* Two who could consume are one too many to begin with. */
+TEST_F(writer, two_before)
+{
+	struct ring one = {}, two = {};
+
+	ASSERT_EQ(0, attach(self->fd));
+	ASSERT_EQ(0, ring_map(&one, self->fd, PAGES, RW));
+	ASSERT_EQ(0, ring_map(&two, self->fd, PAGES, RW));
+	EXPECT_EQ(-EBUSY, detach(self->fd));
+	EXPECT_EQ(0, registry_count("ids"));
+	ASSERT_EQ(0, ring_unmap(&two));
+	EXPECT_LT(0, detach(self->fd));
+}
+
+/* I can wait for data without mapping anything. */
+TEST_F(writer, poll)
+{
+	struct pollfd p = { .fd = reopen(self->id), .events = POLLIN };
+
+	EXPECT_EQ(0, poll(&p, 1, 0));
+	drive(TRACEPOINT, 1);
+	EXPECT_EQ(1, poll(&p, 1, PATIENCE_MS));
+	EXPECT_EQ(POLLIN, p.revents);
+}
+
+FIXTURE(shared)
+{
+	struct registry		registry;
+	int			one, two;
+	int			id_one, id_two;
+};
+
+/* The second event writes to the buffer of the first */
+FIXTURE_SETUP(shared)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+	struct ring r = {};
+
+	registry_setup(_metadata, &self->registry);
+	self->one = event_open(&attr, -1, pin(0), -1, 0);
+	self->two = event_open(&attr, -1, 0, -1, 0);
+	ASSERT_EQ(0, ring_map(&r, self->one, PAGES, RW));
+	ASSERT_EQ(0, ioctl(self->two, PERF_EVENT_IOC_SET_OUTPUT, self->one));
+	self->id_one = detach(self->one);
+	self->id_two = detach(self->two);
+	ASSERT_LT(0, self->id_one);
+	ASSERT_LT(0, self->id_two);
+	ASSERT_EQ(0, ring_unmap(&r));
+}
+
+FIXTURE_TEARDOWN_PARENT(shared)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+static unsigned int samples_at(int fd)
+{
+	struct ring r = {};
+
+	return ring_map(&r, fd, PAGES, PROT_READ) ? 0 : ring_samples(&r);
+}
+
+/* Both are in the one buffer, whichever I open. */
+TEST_F(shared, one_buffer)
+{
+	drive(TRACEPOINT, 10);
+	EXPECT_EQ(20, samples_at(reopen(self->id_one)));
+	EXPECT_EQ(20, samples_at(reopen(self->id_two)));
+}
+
+/* I am told who shares it: I need all their attrs to understand it. */
+TEST_F(shared, sharers_are_listed)
+{
+	struct answer a, b;
+	int i;
+
+	ASSERT_EQ(0, query(self->one, &a));
+	ASSERT_EQ(0, query(self->two, &b));
+	EXPECT_LT(0, a.info.self.buffer_id);
+	EXPECT_EQ(a.info.self.buffer_id, b.info.self.buffer_id);
+	EXPECT_EQ(2, b.info.nr_sharers);
+	ASSERT_EQ(2, a.info.nr_sharers);
+	EXPECT_NE(a.sharers[0].id, a.sharers[1].id);
+	for (i = 0; i < 2; i++) {
+		EXPECT_TRUE(a.sharers[i].id == self->id_one || a.sharers[i].id == self->id_two);
+		EXPECT_EQ(a.info.self.buffer_id, a.sharers[i].buffer_id);
+	}
+}
+
+/* One that is not persistent is listed too, with its event id alone. */
+TEST_F(shared, ordinary_sharer)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+	int fd = event_open(&attr, -1, 0, -1, 0), i;
+	unsigned int seen = 0;
+	struct answer a;
+	__u64 event_id = 0;
+
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, self->one));
+	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_ID, &event_id));
+	ASSERT_EQ(0, query(self->one, &a));
+	ASSERT_EQ(3, a.info.nr_sharers);
+	for (i = 0; i < 3; i++)
+		seen += !a.sharers[i].id && a.sharers[i].event_id == event_id;
+	EXPECT_EQ(1, seen);
+}
+
+/* The buffer lives with the second when the first is stopped ... */
+TEST_F(shared, outlives_the_first)
+{
+	drive(TRACEPOINT, 10);
+	ASSERT_EQ(0, attach(self->one));
+	close(self->one);
+
+	drive(TRACEPOINT, 10);
+	EXPECT_EQ(30, samples_at(reopen(self->id_two)));
+}
+
+/* ... and with the first when the second is. */
+TEST_F(shared, outlives_the_second)
+{
+	drive(TRACEPOINT, 10);
+	ASSERT_EQ(0, attach(self->two));
+	close(self->two);
+
+	drive(TRACEPOINT, 10);
+	EXPECT_EQ(30, samples_at(reopen(self->id_one)));
+}
+
+/* It can have but one consumer, whichever event he opens. */
+TEST_F(shared, one_consumer)
+{
+	struct ring r = {}, other = {};
+
+	ASSERT_EQ(0, ring_map(&r, self->one, PAGES, RW));
+	EXPECT_EQ(-EBUSY, ring_map(&other, self->two, PAGES, RW));
+	EXPECT_EQ(0, ring_map(&other, self->two, PAGES, PROT_READ));
+}
+
+/* Sharing can begin with a buffer that is persistent already. */
+TEST_F(shared, joined_later)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+	int fd = event_open(&attr, -1, 0, -1, 0);
+
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, reopen(self->id_one)));
+	ASSERT_LT(0, detach(fd));
+	drive(TRACEPOINT, 10);
+	EXPECT_EQ(30, samples_at(fd));
+}
+
+TEST_HARNESS_MAIN

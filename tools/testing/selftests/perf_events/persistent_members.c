@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: one id for several events on several CPUs, and groups.
+ */
+#include "persistent.h"
+
+#define N	100
+
+FIXTURE(members)
+{
+	struct registry		registry;
+	int			cpus[2];
+	int			fd;
+	int			id;
+};
+
+static int first_cpus(int *cpus, int max)
+{
+	cpu_set_t set;
+	int cpu, n = 0;
+
+	sched_getaffinity(0, sizeof(set), &set);
+	for (cpu = 0; cpu < CPU_SETSIZE && n < max; cpu++) {
+		if (CPU_ISSET(cpu, &set))
+			cpus[n++] = cpu;
+	}
+
+	return n;
+}
+
+static int open_on(enum event event, int cpu)
+{
+	struct perf_event_attr attr = event_attr(event);
+
+	return event_open(&attr, -1, cpu, -1, 0);
+}
+
+static __u64 event_id(int fd)
+{
+	__u64 id = 0;
+
+	return event_ioctl(fd, PERF_EVENT_IOC_ID, &id) ? 0 : id;
+}
+
+/* One event on the first CPU */
+FIXTURE_SETUP(members)
+{
+	registry_setup(_metadata, &self->registry);
+
+	if (first_cpus(self->cpus, 2) < 2)
+		SKIP(return, "needs two CPUs");
+
+	self->fd = open_on(CLOCK, self->cpus[0]);
+	ASSERT_LE(0, self->fd);
+	self->id = detach(self->fd);
+	ASSERT_LT(0, self->id);
+}
+
+FIXTURE_TEARDOWN_PARENT(members)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* The same event on another CPU joins the id. */
+TEST_F(members, join_on_other_cpu)
+{
+	int fd = open_on(CLOCK, self->cpus[1]);
+
+	EXPECT_EQ(self->id, DETACH(fd, .id = self->id));
+	EXPECT_EQ(1, registry_count("ids"));
+}
+
+/* Another event joins it as another member. */
+TEST_F(members, join_as_other_member)
+{
+	int fd = open_on(TRACEPOINT, self->cpus[0]);
+
+	EXPECT_EQ(self->id, DETACH(fd, .id = self->id, .member = 1));
+	EXPECT_EQ(1, registry_count("ids"));
+}
+
+/* Members come in any order and with any numbers that the kernel has. */
+TEST_F(members, any_number)
+{
+	static const __u32 numbers[] = { 127, 7, 50, 1 };
+	struct answer a;
+	int i, fd;
+
+	for (i = 0; i < ARRAY_LEN(numbers); i++) {
+		fd = open_on(TRACEPOINT, self->cpus[0]);
+		ASSERT_EQ(self->id, DETACH(fd, .id = self->id, .member = numbers[i]));
+		ASSERT_EQ(0, query(fd, &a));
+		EXPECT_EQ(numbers[i], a.info.self.member);
+		EXPECT_EQ(i + 1, a.info.self.instance);
+	}
+	EXPECT_EQ(-EINVAL, DETACH(open_on(TRACEPOINT, self->cpus[0]),
+				  .id = self->id, .member = UINT_MAX));
+}
+
+/* The number of a member is mine to choose from the first one on. */
+TEST_F(members, first_member_need_not_be_0)
+{
+	int fd = open_on(TRACEPOINT, self->cpus[0]);
+	struct answer a;
+
+	ASSERT_LT(self->id, DETACH(fd, .member = 3));
+	ASSERT_EQ(0, query(fd, &a));
+	EXPECT_EQ(3, a.info.self.member);
+}
+
+/* A process that did not make the id can join it. */
+TEST_F(members, join_from_another_process)
+{
+	pid_t child = fork();
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		close(self->fd);
+		EXPECT_EQ(self->id, DETACH(open_on(CLOCK, self->cpus[1]), .id = self->id));
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	EXPECT_LE(0, reopen_instance(self->id, 1));
+}
+
+/* I am told all instances, by number, with event and CPU. */
+TEST_F(members, all_are_listed)
+{
+	int other = open_on(CLOCK, self->cpus[1]), trace = open_on(TRACEPOINT, self->cpus[1]);
+	struct answer a;
+
+	ASSERT_EQ(self->id, DETACH(other, .id = self->id));
+	ASSERT_EQ(self->id, DETACH(trace, .id = self->id, .member = 1));
+	ASSERT_EQ(0, query(self->fd, &a));
+
+	ASSERT_EQ(3, a.info.nr_instances);
+	EXPECT_EQ(0, a.instances[0].instance);
+	EXPECT_EQ(0, a.instances[0].member);
+	EXPECT_EQ(self->cpus[0], a.instances[0].cpu);
+	EXPECT_EQ(event_id(self->fd), a.instances[0].event_id);
+
+	EXPECT_EQ(1, a.instances[1].instance);
+	EXPECT_EQ(0, a.instances[1].member);
+	EXPECT_EQ(self->cpus[1], a.instances[1].cpu);
+	EXPECT_EQ(event_id(other), a.instances[1].event_id);
+
+	EXPECT_EQ(2, a.instances[2].instance);
+	EXPECT_EQ(1, a.instances[2].member);
+	EXPECT_EQ(self->cpus[1], a.instances[2].cpu);
+	EXPECT_EQ(event_id(trace), a.instances[2].event_id);
+	EXPECT_EQ(self->id, a.instances[2].id);
+	EXPECT_EQ(-1, a.instances[2].pid);
+}
+
+/* I open an instance by its number. */
+TEST_F(members, reopen_by_instance)
+{
+	int other = open_on(CLOCK, self->cpus[1]), trace = open_on(TRACEPOINT, self->cpus[1]);
+
+	ASSERT_EQ(self->id, DETACH(other, .id = self->id));
+	ASSERT_EQ(self->id, DETACH(trace, .id = self->id, .member = 1));
+
+	EXPECT_EQ(event_id(self->fd), event_id(reopen_instance(self->id, 0)));
+	EXPECT_EQ(event_id(other), event_id(reopen_instance(self->id, 1)));
+	EXPECT_EQ(event_id(trace), event_id(reopen_instance(self->id, 2)));
+}
+
+/* I open the first event by its CPU. */
+TEST_F(members, reopen_by_cpu)
+{
+	int other = open_on(CLOCK, self->cpus[1]), trace = open_on(TRACEPOINT, self->cpus[0]);
+
+	ASSERT_EQ(self->id, DETACH(trace, .id = self->id, .member = 1));
+	ASSERT_EQ(self->id, DETACH(other, .id = self->id));
+
+	EXPECT_EQ(event_id(self->fd), event_id(reopen_at(self->id, -1, self->cpus[0])));
+	EXPECT_EQ(event_id(other), event_id(reopen_at(self->id, -1, self->cpus[1])));
+}
+
+/* If there is only one I need say nothing; if there are more I must choose. */
+TEST_F(members, reopen_the_only_one)
+{
+	EXPECT_EQ(event_id(self->fd), event_id(reopen(self->id)));
+
+	ASSERT_EQ(self->id, DETACH(open_on(CLOCK, self->cpus[1]), .id = self->id));
+	EXPECT_EQ(-EINVAL, reopen(self->id));
+}
+
+/* The number of an instance means that one for good. */
+TEST_F(members, instance_numbers_are_not_reused)
+{
+	int fd = open_on(CLOCK, self->cpus[1]);
+
+	ASSERT_EQ(self->id, DETACH(fd, .id = self->id));
+	ASSERT_EQ(0, attach(fd));
+	EXPECT_EQ(-ENOENT, reopen_instance(self->id, 1));
+
+	ASSERT_EQ(self->id, DETACH(fd, .id = self->id));
+	EXPECT_EQ(-ENOENT, reopen_instance(self->id, 1));
+	EXPECT_EQ(event_id(fd), event_id(reopen_instance(self->id, 2)));
+}
+
+/* The id lives as long as any instance of it, also without its first one. */
+TEST_F(members, id_lives_until_the_last)
+{
+	int fd = open_on(TRACEPOINT, self->cpus[1]);
+
+	ASSERT_EQ(self->id, DETACH(fd, .id = self->id, .member = 1));
+	ASSERT_EQ(0, attach(self->fd));
+	EXPECT_EQ(event_id(fd), event_id(reopen_instance(self->id, 1)));
+	EXPECT_EQ(self->id, DETACH(self->fd, .id = self->id));
+
+	ASSERT_EQ(0, attach(self->fd));
+	ASSERT_EQ(0, attach(fd));
+	EXPECT_FALSE(registry_has(self->id));
+	EXPECT_EQ(-ENOENT, DETACH(fd, .id = self->id, .member = 1));
+}
+
+/* A member is one event: another one cannot join it. */
+TEST_F(members, other_attr_cannot_join)
+{
+	EXPECT_EQ(-EINVAL, DETACH(open_on(TRACEPOINT, self->cpus[1]), .id = self->id));
+	EXPECT_EQ(-ENOENT, reopen_instance(self->id, 1));
+}
+
+/* A changed period is not another event. */
+TEST_F(members, changed_period_can_join)
+{
+	struct perf_event_attr attr = sampling_attr(CLOCK);
+	int first = event_open(&attr, -1, self->cpus[0], -1, 0);
+	int second = event_open(&attr, -1, self->cpus[1], -1, 0);
+	__u64 period = 2 * attr.sample_period;
+	int id;
+
+	ASSERT_EQ(0, event_ioctl(first, PERF_EVENT_IOC_PERIOD, &period));
+	id = detach(first);
+	ASSERT_LT(0, id);
+	EXPECT_EQ(id, DETACH(second, .id = id));
+}
+
+/* On one CPU a member is there once. */
+TEST_F(members, same_cpu_cannot_join)
+{
+	EXPECT_EQ(-EEXIST, DETACH(open_on(CLOCK, self->cpus[0]), .id = self->id));
+	EXPECT_EQ(-ENOENT, reopen_instance(self->id, 1));
+}
+
+/* A member whose instances are all gone can be another event. */
+TEST_F(members, empty_member_is_free)
+{
+	int fd = open_on(TRACEPOINT, self->cpus[0]);
+
+	ASSERT_EQ(self->id, DETACH(fd, .id = self->id, .member = 1));
+	ASSERT_EQ(0, attach(fd));
+	EXPECT_EQ(self->id, DETACH(open_on(FAULTS, self->cpus[0]), .id = self->id, .member = 1));
+}
+
+/* All instances of a member have the text that its first one came with. */
+TEST_F(members, label_belongs_to_the_member)
+{
+	int fd = open_on(TRACEPOINT, self->cpus[0]), other = open_on(TRACEPOINT, self->cpus[1]);
+	struct answer a;
+
+	ASSERT_EQ(self->id, DETACH(fd, .id = self->id, .member = 1, .label = addr("text")));
+	EXPECT_EQ(-EINVAL, DETACH(other, .id = self->id, .member = 1, .label = addr("texts")));
+	ASSERT_EQ(self->id, DETACH(other, .id = self->id, .member = 1));
+	ASSERT_EQ(0, query(other, &a));
+	EXPECT_STREQ("text", a.label);
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_STREQ("", a.label);
+}
+
+/* Leader and sibling of a group can be members of one id. */
+TEST_F(members, group_in_one_id)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	int leader, sibling, id;
+
+	leader = event_open(&attr, -1, self->cpus[1], -1, 0);
+	sibling = event_open(&attr, -1, self->cpus[1], leader, 0);
+	id = detach(leader);
+	ASSERT_LT(0, id);
+	EXPECT_EQ(id, DETACH(sibling, .id = id, .member = 1));
+
+	EXPECT_EQ(-EBUSY, attach(leader));
+	EXPECT_EQ(0, attach(sibling));
+	EXPECT_EQ(0, attach(leader));
+	EXPECT_FALSE(registry_has(id));
+}
+
+FIXTURE(group)
+{
+	struct registry		registry;
+	int			leader;
+	int			sibling;
+};
+
+FIXTURE_SETUP(group)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	int cpu = pin(0);
+
+	registry_setup(_metadata, &self->registry);
+
+	attr.read_format = PERF_FORMAT_GROUP;
+	self->leader = event_open(&attr, -1, cpu, -1, 0);
+	self->sibling = event_open(&attr, -1, cpu, self->leader, 0);
+	ASSERT_LE(0, self->sibling);
+}
+
+FIXTURE_TEARDOWN_PARENT(group)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* A group stays whole and counts on when all of it is closed. */
+TEST_F(group, goes_on_after_close)
+{
+	__u64 before[3], after[3];
+	int leader, sibling, fd;
+
+	leader = detach(self->leader);
+	sibling = detach(self->sibling);
+	ASSERT_LT(0, leader);
+	ASSERT_LT(leader, sibling);
+	ASSERT_EQ(sizeof(before), read(self->leader, before, sizeof(before)));
+	close(self->leader);
+	close(self->sibling);
+
+	drive(TRACEPOINT, N);
+
+	fd = reopen(leader);
+	ASSERT_EQ(sizeof(after), read(fd, after, sizeof(after)));
+	EXPECT_EQ(2, after[0]);
+	EXPECT_EQ(before[1] + N, after[1]);
+	EXPECT_EQ(before[2] + N, after[2]);
+	EXPECT_LE(0, reopen(sibling));
+}
+
+/* The leader waits for its siblings; then both can be attached. */
+TEST_F(group, attach_sibling_first)
+{
+	int leader = detach(self->leader), sibling = detach(self->sibling);
+
+	EXPECT_EQ(-EBUSY, attach(self->leader));
+	EXPECT_TRUE(registry_has(leader));
+	EXPECT_EQ(0, attach(self->sibling));
+	EXPECT_FALSE(registry_has(sibling));
+	EXPECT_EQ(0, attach(self->leader));
+}
+
+/* A leader goes on alone when its siblings, not detached, are closed. */
+TEST_F(group, leader_alone)
+{
+	int id = detach(self->leader), fd;
+	__u64 before, values[2];
+
+	before = count(self->sibling);
+	close(self->sibling);
+	close(self->leader);
+	ASSERT_NE(-1ULL, before);
+
+	drive(TRACEPOINT, N);
+
+	fd = reopen(id);
+	ASSERT_EQ(sizeof(values), read(fd, values, sizeof(values)));
+	EXPECT_EQ(1, values[0]);
+	EXPECT_LE(N, values[1]);
+}
+
+TEST_HARNESS_MAIN

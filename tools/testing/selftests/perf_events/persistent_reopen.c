@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: opening by id, and what it refuses.
+ */
+#include "persistent.h"
+
+FIXTURE(reopen)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	int			cpu;
+	int			fd;
+	int			id;
+};
+
+FIXTURE_SETUP(reopen)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+
+	registry_setup(_metadata, &self->registry);
+
+	self->cpu = pin(0);
+	self->fd = event_open(&attr, -1, self->cpu, -1, 0);
+	ASSERT_LE(0, self->fd);
+	self->id = detach(self->fd);
+	ASSERT_LT(0, self->id);
+
+	self->attr.type = PERF_TYPE_PERSISTENT;
+	self->attr.size = sizeof(self->attr);
+	self->attr.config = self->id;
+}
+
+FIXTURE_TEARDOWN_PARENT(reopen)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+static int open_attr(const struct perf_event_attr *attr)
+{
+	return event_open(attr, -1, -1, -1, 0);
+}
+
+/* The type is the same on every kernel, and in sysfs where programs look. */
+TEST_F(reopen, type)
+{
+	EXPECT_EQ(6, PERF_TYPE_PERSISTENT);
+	EXPECT_EQ(PERF_TYPE_PERSISTENT, read_number(REGISTRY "/type"));
+}
+
+/* I am told that there is no such id. */
+TEST_F(reopen, unknown_id)
+{
+	EXPECT_EQ(-ENOENT, reopen(0));
+	EXPECT_EQ(-ENOENT, reopen(self->id + 1));
+	EXPECT_EQ(-ENOENT, reopen(INT_MAX));
+	EXPECT_EQ(-ENOENT, reopen_at(UINT_MAX, -1, -1));
+}
+
+/* I am told that the id is over. */
+TEST_F(reopen, former_id)
+{
+	ASSERT_EQ(0, attach(self->fd));
+	EXPECT_EQ(-ENOENT, reopen(self->id));
+	EXPECT_EQ(-ENOENT, reopen_instance(self->id, 0));
+	EXPECT_EQ(-ENOENT, reopen_at(self->id, -1, self->cpu));
+}
+
+/* I am told that it has no such instance. */
+TEST_F(reopen, unknown_instance)
+{
+	EXPECT_LE(0, reopen_instance(self->id, 0));
+	EXPECT_EQ(-ENOENT, reopen_instance(self->id, 1));
+	EXPECT_EQ(-ENOENT, reopen_instance(self->id, UINT_MAX - 1));
+}
+
+/* I am told that it does not measure that CPU. */
+TEST_F(reopen, unknown_cpu)
+{
+	EXPECT_LE(0, reopen_at(self->id, -1, self->cpu));
+	EXPECT_EQ(-ENOENT, reopen_at(self->id, -1, self->cpu + 1));
+	EXPECT_EQ(-ENOENT, reopen_at(self->id, -1, INT_MAX));
+}
+
+/* I am told that it does not measure that task. */
+TEST_F(reopen, unknown_task)
+{
+	EXPECT_EQ(-ENOENT, reopen_at(self->id, getpid(), -1));
+	EXPECT_EQ(-ENOENT, reopen_at(self->id, getpid(), self->cpu));
+}
+
+/* Naming an instance and a CPU is one too many. */
+TEST_F(reopen, instance_and_cpu)
+{
+	__u64 config = self->id | 1ULL << PERF_PERSISTENT_INSTANCE_SHIFT;
+
+	EXPECT_LE(0, reopen_at(config, -1, -1));
+	EXPECT_EQ(-EINVAL, reopen_at(config, -1, self->cpu));
+	EXPECT_EQ(-EINVAL, reopen_at(config, getpid(), -1));
+}
+
+/* No flag but CLOEXEC. */
+TEST_F(reopen, flags)
+{
+	EXPECT_LE(0, event_open(&self->attr, -1, -1, -1, PERF_FLAG_FD_CLOEXEC));
+	EXPECT_EQ(-EINVAL, event_open(&self->attr, -1, -1, -1, PERF_FLAG_FD_OUTPUT));
+	EXPECT_EQ(-EINVAL, event_open(&self->attr, -1, -1, -1, PERF_FLAG_FD_NO_GROUP));
+	EXPECT_EQ(-EINVAL, event_open(&self->attr, -1, -1, -1, PERF_FLAG_PID_CGROUP));
+	EXPECT_EQ(-EINVAL, event_open(&self->attr, -1, -1, -1, 1UL << 31));
+}
+
+/* It comes with CLOEXEC only if I ask for it. */
+TEST_F(reopen, cloexec)
+{
+	int fd = open_attr(&self->attr);
+
+	EXPECT_EQ(0, fcntl(fd, F_GETFD));
+	fd = event_open(&self->attr, -1, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	EXPECT_EQ(FD_CLOEXEC, fcntl(fd, F_GETFD));
+}
+
+/* It has its group already. */
+TEST_F(reopen, group)
+{
+	EXPECT_EQ(-EINVAL, event_open(&self->attr, -1, -1, self->fd, 0));
+	EXPECT_EQ(-EINVAL, event_open(&self->attr, -1, -1, -2, 0));
+}
+
+#define FIELD(f)	{ .f = 1 }
+
+/* I get the event as it is, and not as I might have liked it. */
+TEST_F(reopen, other_attr_fields)
+{
+	static const struct perf_event_attr attrs[] = {
+		FIELD(sample_period), FIELD(sample_type), FIELD(read_format),
+		FIELD(disabled), FIELD(inherit), FIELD(pinned), FIELD(exclusive),
+		FIELD(exclude_user), FIELD(exclude_kernel), FIELD(exclude_hv),
+		FIELD(exclude_idle), FIELD(mmap), FIELD(comm), FIELD(freq),
+		FIELD(inherit_stat), FIELD(enable_on_exec), FIELD(task),
+		FIELD(watermark), FIELD(precise_ip), FIELD(mmap_data),
+		FIELD(sample_id_all), FIELD(exclude_host), FIELD(exclude_guest),
+		FIELD(exclude_callchain_kernel), FIELD(exclude_callchain_user),
+		FIELD(mmap2), FIELD(comm_exec), FIELD(use_clockid),
+		FIELD(context_switch), FIELD(write_backward), FIELD(namespaces),
+		FIELD(ksymbol), FIELD(bpf_event), FIELD(aux_output), FIELD(cgroup),
+		FIELD(text_poke), FIELD(build_id), FIELD(persistent),
+		FIELD(wakeup_events), FIELD(bp_type), FIELD(config1), FIELD(config2),
+		FIELD(config3), FIELD(branch_sample_type), FIELD(sample_regs_user),
+		FIELD(sample_stack_user), FIELD(clockid), FIELD(sample_regs_intr),
+		FIELD(aux_watermark), FIELD(sample_max_stack), FIELD(aux_sample_size),
+		FIELD(sig_data),
+		{ .inherit = 1, .inherit_thread = 1 },
+		{ .remove_on_exec = 1 },
+		{ .remove_on_exec = 1, .sigtrap = 1 },
+		{ .sample_period = 99, .freq = 1, .sample_type = PERF_SAMPLE_IP |
+		  PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD,
+		  .disabled = 1, .sample_id_all = 1, .exclude_guest = 1 },
+	};
+	struct perf_event_attr attr;
+	int i;
+
+	for (i = 0; i < ARRAY_LEN(attrs); i++) {
+		attr = attrs[i];
+		attr.type = self->attr.type;
+		attr.size = self->attr.size;
+		attr.config = self->attr.config;
+		EXPECT_EQ(-EOPNOTSUPP, open_attr(&attr)) {
+			TH_LOG("attrs[%d]", i);
+		}
+	}
+	EXPECT_LE(0, open_attr(&self->attr));
+}
+
+/* An old program passes the old, short attr. */
+TEST_F(reopen, short_attr)
+{
+	self->attr.size = PERF_ATTR_SIZE_VER0;
+	EXPECT_LE(0, open_attr(&self->attr));
+	self->attr.size = 0;
+	EXPECT_LE(0, open_attr(&self->attr));
+}
+
+/* A new program passes a longer one, with nothing in it that matters here. */
+TEST_F(reopen, long_attr)
+{
+	__u64 longer[sizeof(self->attr) / 8 + 2] = {};
+	struct perf_event_attr *attr = (void *)longer;
+
+	*attr = self->attr;
+	attr->size = sizeof(longer);
+	EXPECT_LE(0, open_attr(attr));
+
+	longer[ARRAY_LEN(longer) - 1] = 1;
+	EXPECT_EQ(-E2BIG, open_attr(attr));
+}
+
+/* An attr that is not there. */
+TEST_F(reopen, bad_address)
+{
+	EXPECT_EQ(-EFAULT, open_attr(NULL));
+}
+
+/* When I have no more descriptors left I am told so, and nothing is lost. */
+TEST_F(reopen, no_more_descriptors)
+{
+	struct rlimit none = { .rlim_max = 1024 }, some = { 1024, 1024 };
+
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
+	EXPECT_EQ(-EMFILE, reopen(self->id));
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &some));
+	EXPECT_LE(0, reopen(self->id));
+}
+
+/* Each descriptor is a file of its own: flags of one are not those of another. */
+TEST_F(reopen, files_of_their_own)
+{
+	int one = reopen(self->id), two = reopen(self->id);
+
+	ASSERT_EQ(0, fcntl(one, F_SETFL, O_NONBLOCK));
+	EXPECT_NE(0, fcntl(one, F_GETFL) & O_NONBLOCK);
+	EXPECT_EQ(0, fcntl(two, F_GETFL) & O_NONBLOCK);
+	EXPECT_EQ(0, fcntl(self->fd, F_GETFL) & O_NONBLOCK);
+}
+
+/* What I opened by id can lead a group, and take events that are not kept. */
+TEST_F(reopen, new_sibling)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	int sibling = event_open(&attr, -1, self->cpu, reopen(self->id), 0);
+
+	ASSERT_LE(0, sibling);
+	EXPECT_LT(self->id, detach(sibling));
+}
+
+/* The ioctls of the registry tell an ordinary event from a persistent one. */
+TEST_F(reopen, query_after_attach)
+{
+	struct answer a;
+
+	EXPECT_EQ(0, query(self->fd, &a));
+	ASSERT_EQ(0, attach(self->fd));
+	EXPECT_EQ(-EINVAL, query(self->fd, &a));
+}
+
+/* An ioctl that is none of them is answered as ever. */
+TEST_F(reopen, unknown_ioctl)
+{
+	EXPECT_EQ(-ENOTTY, event_ioctl(self->fd, _IO('$', 17), NULL));
+}
+
+#ifdef __x86_64__
+
+#define COMPAT_GETPID		20
+#define COMPAT_IOCTL		54
+#define COMPAT_PERF_EVENT_OPEN	336
+
+static int compat_syscall(int nr, long a, long b, long c, long d, long e)
+{
+	int ret;
+
+	asm volatile("int $0x80"
+		     : "=a" (ret)
+		     : "a" (nr), "b" (a), "c" (b), "d" (c), "S" (d), "D" (e)
+		     : "memory", "r8", "r9", "r10", "r11");
+
+	return ret;
+}
+
+static bool has_compat(void)
+{
+	pid_t child = fork();
+	int status = -1;
+
+	if (!child)
+		_exit(compat_syscall(COMPAT_GETPID, 0, 0, 0, 0, 0) != getpid());
+	waitpid(child, &status, 0);
+
+	return !status;
+}
+
+/* A 32-bit program has the same structs and gets the same answers. */
+TEST_F(reopen, compat)
+{
+	struct {
+		struct perf_event_detach	detach;
+		struct perf_persistent_query	query;
+		struct perf_event_attr		attr;
+		char				name[8];
+	} *low = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	int fd;
+
+	if (!has_compat())
+		SKIP(return, "no 32-bit system calls (CONFIG_IA32_EMULATION)");
+
+	ASSERT_NE(MAP_FAILED, low);
+	memcpy(low->name, "low", sizeof("low"));
+	low->detach.size = sizeof(low->detach);
+	low->detach.name = addr(low->name);
+	low->query.size = sizeof(low->query);
+	low->query.attr = addr(&low->attr);
+	low->query.attr_size = sizeof(low->attr);
+	low->attr = self->attr;
+
+	fd = compat_syscall(COMPAT_PERF_EVENT_OPEN, addr(&low->attr), -1, -1, -1, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, compat_syscall(COMPAT_IOCTL, fd, PERF_EVENT_IOC_ATTACH, 0, 0, 0));
+	ASSERT_LT(self->id, compat_syscall(COMPAT_IOCTL, fd, PERF_EVENT_IOC_DETACH,
+					   addr(&low->detach), 0, 0));
+	ASSERT_EQ(0, compat_syscall(COMPAT_IOCTL, fd, PERF_EVENT_IOC_QUERY_PERSISTENT,
+				    addr(&low->query), 0, 0));
+	EXPECT_STREQ("low", low->query.name);
+	EXPECT_EQ(PERF_TYPE_SOFTWARE, low->attr.type);
+}
+
+#endif
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: what is in a buffer, and how much of it is lost.
+ */
+#include <signal.h>
+
+#include "persistent.h"
+
+#define N	1000
+#define PAGES	4
+#define RW	(PROT_READ | PROT_WRITE)
+
+/* A sample of numbered(): the count is its number */
+enum { HEADER, ID, TID, TIME, NUMBER, NUMBERED_WORDS };
+
+static struct perf_event_attr numbered(void)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+
+	attr.sample_type |= PERF_SAMPLE_READ;
+	attr.read_format = 0;
+
+	return attr;
+}
+
+static __u64 word(const char *data, __u64 size, __u64 pos, int nr)
+{
+	return *(__u64 *)&data[(pos + 8 * nr) & (size - 1)];
+}
+
+static unsigned int record_size(__u64 header)
+{
+	return header >> 48;
+}
+
+FIXTURE(full)
+{
+	struct registry		registry;
+	int			fd;
+	int			id;
+};
+
+/* Until full, with a count of what was lost */
+FIXTURE_SETUP(full)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+
+	registry_setup(_metadata, &self->registry);
+	attr.read_format = PERF_FORMAT_LOST;
+	self->fd = event_open(&attr, -1, pin(0), -1, 0);
+	self->id = DETACH(self->fd, .buffer_pages = PAGES);
+	ASSERT_LT(0, self->id);
+}
+
+FIXTURE_TEARDOWN_PARENT(full)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+static __u64 lost(int fd)
+{
+	__u64 values[2] = {};
+
+	return read(fd, values, sizeof(values)) == sizeof(values) ? values[1] : -1ULL;
+}
+
+static unsigned int consume(struct ring *r)
+{
+	__u64 head = ring_head(r);
+	unsigned int n = ring_records(r, r->page->data_tail, head, PERF_RECORD_SAMPLE);
+
+	__atomic_store_n(&r->page->data_tail, head, __ATOMIC_RELEASE);
+
+	return n;
+}
+
+/* What comes when the buffer is full is lost, and counted exactly. */
+TEST_F(full, loses_and_counts)
+{
+	struct ring r = {};
+	struct answer a;
+	char path[64];
+
+	drive(TRACEPOINT, N);
+	EXPECT_EQ(N, count(self->fd));
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, PROT_READ));
+	EXPECT_LT(0, lost(self->fd));
+	EXPECT_EQ(N, ring_samples(&r) + lost(self->fd));
+
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(lost(self->fd), a.info.lost);
+	snprintf(path, sizeof(path), REGISTRY "/ids/%d/lost", self->id);
+	EXPECT_EQ(lost(self->fd), read_number(path));
+}
+
+/* The reserved head of a buffer that is consumed is its end. */
+TEST_F(full, reserved_head)
+{
+	struct ring r = {};
+	struct answer a;
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, PROT_READ));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(0, a.info.buffer_head);
+	drive(TRACEPOINT, 10);
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_LT(0, a.info.buffer_head);
+	EXPECT_EQ(ring_head(&r), a.info.buffer_head);
+}
+
+/* The next consumer goes on where the last one stopped. */
+TEST_F(full, tail_stays)
+{
+	struct ring r = {};
+	__u64 tail;
+	int fd;
+
+	fd = reopen(self->id);
+	ASSERT_EQ(0, ring_map(&r, fd, PAGES, RW));
+	drive(TRACEPOINT, 30);
+	EXPECT_EQ(30, consume(&r));
+	drive(TRACEPOINT, 7);
+	tail = r.page->data_tail;
+	ring_unmap(&r);
+	close(fd);
+	close(self->fd);
+
+	drive(TRACEPOINT, 5);
+	ASSERT_EQ(0, ring_map(&r, reopen(self->id), PAGES, RW));
+	EXPECT_EQ(tail, r.page->data_tail);
+	EXPECT_EQ(12, consume(&r));
+	EXPECT_EQ(0, consume(&r));
+}
+
+/* What I have consumed makes room again. */
+TEST_F(full, consuming_makes_room)
+{
+	unsigned int n, before;
+	struct ring r = {};
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, RW));
+	drive(TRACEPOINT, N);
+	n = consume(&r);
+	EXPECT_LT(0, n);
+	before = lost(self->fd);
+
+	drive(TRACEPOINT, n / 2);
+	EXPECT_EQ(before, lost(self->fd));
+	EXPECT_EQ(n / 2, consume(&r));
+}
+
+/* A flood is written by a process of its own, on the CPU of the event. */
+static pid_t flood(void)
+{
+	pid_t child = fork();
+
+	while (!child)
+		drive(TRACEPOINT, N);
+
+	return child;
+}
+
+static void end_flood(pid_t child)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+/* A consumer who keeps up as well as he can misses only what is counted as lost. */
+TEST_F(full, consumed_and_lost_is_all)
+{
+	__u64 end = now_ns() + 1000000000ULL;
+	unsigned int n = 0;
+	struct ring r = {};
+	pid_t child;
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, RW));
+	child = flood();
+	ASSERT_LT(0, child);
+	pin(1);
+	while (now_ns() < end)
+		n += consume(&r);
+	end_flood(child);
+	n += consume(&r);
+
+	EXPECT_LT(N, n);
+	EXPECT_EQ(count(self->fd), n + lost(self->fd));
+}
+
+/* A loop, and a copy of it in @copy */
+struct loop {
+	struct ring		ring;
+	int			fd;
+	__u64			event_id;
+	char			*copy;
+};
+
+FIXTURE(loop)
+{
+	struct registry		registry;
+	struct loop		loop;
+};
+
+FIXTURE_SETUP(loop)
+{
+	struct perf_event_attr attr = numbered();
+	struct loop *loop = &self->loop;
+
+	registry_setup(_metadata, &self->registry);
+	attr.write_backward = 1;
+	loop->fd = event_open(&attr, -1, pin(0), -1, 0);
+	ASSERT_LT(0, DETACH(loop->fd, .buffer_pages = PAGES));
+	ASSERT_EQ(0, ring_map(&loop->ring, loop->fd, PAGES, PROT_READ));
+	ASSERT_EQ(0, event_ioctl(loop->fd, PERF_EVENT_IOC_ID, &loop->event_id));
+	loop->copy = malloc(loop->ring.size);
+	ASSERT_NE(NULL, loop->copy);
+}
+
+FIXTURE_TEARDOWN_PARENT(loop)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* Copy what there is; everything before the end that is returned is whole. */
+static __u64 snapshot(struct loop *loop, __u64 *head)
+{
+	struct ring *r = &loop->ring;
+	__u64 passed, written;
+	struct answer a;
+
+	*head = ring_head(r);
+	memcpy(loop->copy, r->data, r->size);
+	if (query(loop->fd, &a))
+		return *head;
+
+	passed = *head - a.info.buffer_head;
+	written = -*head;
+	if (passed > r->size)
+		return *head;
+
+	return *head + (written < r->size - passed ? written : r->size - passed);
+}
+
+/* Whether all records of a snapshot are whole and the numbers have no gap. */
+static bool snapshot_valid(struct loop *loop, __u64 pos, __u64 end, unsigned int *n)
+{
+	__u64 header, number, last = 0, size = loop->ring.size;
+
+	for (; end - pos >= 8; pos += record_size(header)) {
+		header = word(loop->copy, size, pos, HEADER);
+		if (record_size(header) < 8 || record_size(header) % 8)
+			return false;
+		if (record_size(header) > end - pos)
+			break;
+		if (word(loop->copy, size, pos, ID) != loop->event_id)
+			continue;
+
+		number = word(loop->copy, size, pos, NUMBER);
+		if ((__u32)header != PERF_RECORD_SAMPLE || (last && number != last - 1))
+			return false;
+		last = number;
+		++*n;
+	}
+
+	return true;
+}
+
+/* The loop has the latest samples, as many as fit. */
+TEST_F(loop, keeps_the_latest)
+{
+	unsigned int n = 0;
+	__u64 head, end;
+
+	drive(TRACEPOINT, N);
+	end = snapshot(&self->loop, &head);
+	EXPECT_EQ(self->loop.ring.size, end - head);
+	EXPECT_TRUE(snapshot_valid(&self->loop, head, end, &n));
+	EXPECT_EQ(self->loop.ring.size / (8 * NUMBERED_WORDS), n);
+	EXPECT_EQ(N, word(self->loop.copy, self->loop.ring.size, head, NUMBER));
+}
+
+/* The reserved head counts down from 0. */
+TEST_F(loop, reserved_head)
+{
+	struct answer a;
+
+	ASSERT_EQ(0, query(self->loop.fd, &a));
+	EXPECT_EQ(0, a.info.buffer_head);
+	drive(TRACEPOINT, 10);
+	ASSERT_EQ(0, query(self->loop.fd, &a));
+	EXPECT_EQ(-10 * 8 * NUMBERED_WORDS, (long)a.info.buffer_head);
+	EXPECT_EQ(ring_head(&self->loop.ring), a.info.buffer_head);
+}
+
+/* Interrupts write to it too, records of another size, into half written ones */
+static int open_interrupts(struct loop *loop)
+{
+	struct perf_event_attr attr = sampling_attr(CLOCK);
+	int fd;
+
+	attr.write_backward = 1;
+	attr.sample_type |= PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_ADDR;
+	fd = event_open(&attr, -1, 0, -1, 0);
+
+	return result(ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, loop->fd)) ?: detach(fd);
+}
+
+/* However hard it is written to, what I keep of a snapshot is whole and without gap. */
+TEST_F(loop, snapshot_while_written)
+{
+	unsigned int raced = 0, n = 0;
+	__u64 stop = now_ns() + 2000000000ULL;
+	__u64 head, end;
+	bool valid = true;
+	pid_t child;
+
+	drive(TRACEPOINT, N);
+	ASSERT_LT(0, open_interrupts(&self->loop));
+	child = flood();
+	ASSERT_LT(0, child);
+	pin(1);
+	while (valid && now_ns() < stop) {
+		end = snapshot(&self->loop, &head);
+		valid = snapshot_valid(&self->loop, head, end, &n);
+		raced += end - head < self->loop.ring.size;
+	}
+	end_flood(child);
+
+	EXPECT_TRUE(valid);
+	EXPECT_LT(10, raced);
+	EXPECT_LT(N, n);
+}
+
+TEST_HARNESS_MAIN

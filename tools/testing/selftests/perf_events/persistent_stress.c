@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: everything against everything else, by several users
+ * on all CPUs, some of them killed; and nothing is left of it.
+ *
+ * PERSISTENT_STRESS_SECONDS says for how long, 5 if it is not set.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include "persistent.h"
+
+#define WORKERS	6
+#define RACERS	4
+#define ROUNDS	10
+#define SLOTS	8
+#define SEC	1000000000ULL
+
+struct slot {
+	int		fd;
+	struct ring	ring;
+	bool		mapped;
+};
+
+static struct slot slots[SLOTS];
+
+static unsigned int below(unsigned int n)
+{
+	return random() % n;
+}
+
+static struct slot *any_slot(void)
+{
+	return &slots[below(SLOTS)];
+}
+
+static int any_cpu(void)
+{
+	return below(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+/* One of the ids there are, or one that is not */
+static int any_id(void)
+{
+	DIR *d = opendir(REGISTRY "/ids");
+	unsigned int skip = below(32) + 2;
+	struct dirent *entry;
+	int id = 1;
+
+	while (d && skip-- && (entry = readdir(d)))
+		id = atoi(entry->d_name);
+	if (d)
+		closedir(d);
+
+	return id;
+}
+
+static void unmap_slot(void)
+{
+	struct slot *s = any_slot();
+
+	if (s->mapped)
+		ring_unmap(&s->ring);
+	s->mapped = false;
+}
+
+static void map_slot(void)
+{
+	struct slot *s = any_slot();
+	struct answer a = {};
+	unsigned int pages;
+
+	if (s->mapped)
+		return;
+	query(s->fd, &a);
+	pages = a.info.buffer_pages ?: 1U << below(3);
+	s->mapped = !ring_map(&s->ring, s->fd, pages, PROT_READ | (below(2) ? PROT_WRITE : 0));
+}
+
+static void fill_slot(struct slot *s, int fd)
+{
+	if (s->mapped)
+		ring_unmap(&s->ring);
+	s->mapped = false;
+	close(s->fd);
+	s->fd = fd;
+}
+
+static void open_slot(void)
+{
+	enum event event = below(3);
+	struct perf_event_attr attr = below(4) ? sampling_attr(event) : event_attr(event);
+	int leader = below(4) ? -1 : any_slot()->fd;
+
+	attr.write_backward = below(2);
+	attr.persistent = !below(4);
+	fill_slot(any_slot(), event_open(&attr, -1, any_cpu(), leader, 0));
+}
+
+static void close_slot(void)
+{
+	fill_slot(any_slot(), -1);
+}
+
+static void reopen_slot(void)
+{
+	int fd = below(2) ? reopen_instance(any_id(), below(4)) :
+			    reopen_at(any_id(), -1, any_cpu());
+
+	fill_slot(any_slot(), fd);
+}
+
+static void detach_slot(void)
+{
+	char name[] = "stress-x";
+
+	name[sizeof(name) - 2] = 'a' + below(26);
+	DETACH(any_slot()->fd, .name = below(2) ? addr(name) : 0, .label = addr("stress"),
+	       .member = below(2), .ttl = below(2) ? below(SEC / 50) : 0,
+	       .buffer_pages = below(2) ? 1U << below(4) : 0);
+}
+
+static void join_slot(void)
+{
+	DETACH(any_slot()->fd, .id = any_id(), .member = below(4));
+}
+
+static void attach_slot(void)
+{
+	attach(any_slot()->fd);
+}
+
+static void set_slot(void)
+{
+	SET(any_slot()->fd, .flags = PERF_PERSISTENT_SET_TTL | PERF_PERSISTENT_SET_COMMITTED,
+	    .ttl = below(SEC / 20));
+}
+
+static void ask_slot(void)
+{
+	struct answer a;
+
+	query(any_slot()->fd, &a);
+}
+
+static void read_slot(void)
+{
+	count(any_slot()->fd);
+}
+
+static void poll_slot(void)
+{
+	struct pollfd p = { .fd = any_slot()->fd, .events = POLLIN };
+
+	poll(&p, 1, below(3));
+}
+
+static void redirect_slot(void)
+{
+	ioctl(any_slot()->fd, PERF_EVENT_IOC_SET_OUTPUT, below(4) ? any_slot()->fd : -1L);
+}
+
+static void protect_slot(void)
+{
+	struct slot *s = any_slot();
+
+	if (s->mapped)
+		ring_protect(&s->ring, PROT_READ | (below(2) ? PROT_WRITE : 0));
+}
+
+static void control_slot(void)
+{
+	static const unsigned int commands[] = {
+		PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_RESET,
+	};
+	__u64 period = 100000 + below(100000);
+
+	if (below(4))
+		event_ioctl(any_slot()->fd, commands[below(ARRAY_LEN(commands))], NULL);
+	else
+		event_ioctl(any_slot()->fd, PERF_EVENT_IOC_PERIOD, &period);
+}
+
+static void control_all(void)
+{
+	prctl(below(2) ? PR_TASK_PERF_EVENTS_DISABLE : PR_TASK_PERF_EVENTS_ENABLE);
+}
+
+static void read_sysfs(void)
+{
+	static const char * const files[] = {
+		"name", "owner", "age", "time_left", "members",
+		"instances", "cpus", "types", "buffer_bytes", "lost",
+	};
+	char path[128], buf[4096];
+
+	snprintf(path, sizeof(path), REGISTRY "/ids/%d/%s", any_id(),
+		 files[below(ARRAY_LEN(files))]);
+	read_file(path, buf, sizeof(buf));
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", any_slot()->fd);
+	read_file(path, buf, sizeof(buf));
+}
+
+static void make_happen(void)
+{
+	drive(below(2) ? FAULTS : TRACEPOINT, below(100));
+}
+
+static void (* const steps[])(void) = {
+	open_slot, open_slot, detach_slot, detach_slot, join_slot, reopen_slot, reopen_slot,
+	attach_slot, close_slot, map_slot, map_slot, unmap_slot, set_slot, ask_slot,
+	read_slot, poll_slot, redirect_slot, protect_slot, control_slot, control_all,
+	read_sysfs, make_happen,
+};
+
+static void work(unsigned int seed)
+{
+	int i;
+
+	srandom(seed);
+	become(seed % 3 ? 0 : USER);
+	for (i = 0; i < SLOTS; i++)
+		slots[i].fd = -1;
+	for (;;)
+		steps[below(ARRAY_LEN(steps))]();
+}
+
+static pid_t start(unsigned int seed)
+{
+	pid_t child = fork();
+
+	if (!child)
+		work(seed);
+
+	return child;
+}
+
+FIXTURE(stress)
+{
+	struct registry		registry;
+};
+
+FIXTURE_SETUP(stress)
+{
+	registry_setup(_metadata, &self->registry);
+	ASSERT_EQ(0, set_sysctl(PARANOID, -1));
+}
+
+/* A user can have exactly as much as if nothing had been. */
+static void expect_nothing_counted(struct __test_metadata *_metadata)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	int cpus = sysconf(_SC_NPROCESSORS_ONLN), i;
+	struct rlimit none = {};
+
+	EXPECT_EQ(0, set_sysctl(PARANOID, 0));
+	EXPECT_EQ(0, set_sysctl(MAX_SYSTEM, cpus));
+	EXPECT_EQ(0, set_sysctl(MAX_USER, cpus));
+	EXPECT_EQ(0, set_sysctl(MLOCK_KB, 2 * getpagesize() / 1024));
+	EXPECT_EQ(0, setrlimit(RLIMIT_MEMLOCK, &none));
+	EXPECT_EQ(0, become(USER));
+	for (i = 0; i < cpus; i++)
+		EXPECT_LT(0, DETACH(event_open(&attr, -1, 0, -1, 0), .buffer_pages = 1));
+	EXPECT_EQ(0, become(0));
+}
+
+FIXTURE_TEARDOWN_PARENT(stress)
+{
+	stop_all();
+	EXPECT_TRUE(eventually(!registry_count("ids")));
+	expect_nothing_counted(_metadata);
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* Whatever we all do at the same time, nothing breaks and nothing is left. */
+TEST_F_TIMEOUT(stress, all_against_all, 24 * 60 * 60)
+{
+	const char *seconds = getenv("PERSISTENT_STRESS_SECONDS");
+	__u64 end = now_ns() + (seconds ? atoi(seconds) : 5) * SEC;
+	unsigned int seed = now_ns();
+	pid_t workers[WORKERS];
+	int i;
+
+	TH_LOG("seed %u", seed);
+	for (i = 0; i < WORKERS; i++)
+		workers[i] = start(seed++);
+
+	while (now_ns() < end) {
+		poll(NULL, 0, 100);
+		i = below(WORKERS);
+		ASSERT_EQ(0, kill(workers[i], SIGKILL));
+		ASSERT_EQ(workers[i], waitpid(workers[i], NULL, 0));
+		workers[i] = start(seed++);
+	}
+
+	for (i = 0; i < WORKERS; i++) {
+		ASSERT_EQ(0, kill(workers[i], SIGKILL));
+		ASSERT_EQ(workers[i], waitpid(workers[i], NULL, 0));
+	}
+}
+
+FIXTURE(race)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	int			fd;
+	int			id;
+	pthread_barrier_t	barrier;
+	int			won;
+};
+
+FIXTURE_SETUP(race)
+{
+	pthread_barrierattr_t shared;
+
+	registry_setup(_metadata, &self->registry);
+	pthread_barrierattr_init(&shared);
+	pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+	ASSERT_EQ(0, pthread_barrier_init(&self->barrier, &shared, RACERS));
+
+	self->attr = sampling_attr(CLOCK);
+	self->fd = event_open(&self->attr, -1, 0, -1, 0);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN_PARENT(race)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* So many processes do the same at the same time; how many were not refused? */
+#define race(call, error) ({						\
+	pid_t _child[RACERS];						\
+	int _i, _ret;							\
+									\
+	self->won = 0;							\
+	for (_i = 0; _i < RACERS; _i++) {				\
+		_child[_i] = fork();					\
+		if (_child[_i])						\
+			continue;					\
+		pthread_barrier_wait(&self->barrier);			\
+		_ret = (call);						\
+		if (_ret >= 0)						\
+			__atomic_fetch_add(&self->won, 1, __ATOMIC_RELAXED); \
+		else							\
+			EXPECT_EQ(error, _ret);				\
+		_exit(0);						\
+	}								\
+	for (_i = 0; _i < RACERS; _i++)					\
+		waitpid(_child[_i], NULL, 0);				\
+	self->won;							\
+})
+
+/* An event is detached once and attached once, however many try. */
+TEST_F(race, detach_and_attach)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		ASSERT_EQ(1, race(detach(self->fd), -EEXIST));
+		ASSERT_EQ(1, registry_count("ids"));
+		ASSERT_EQ(1, race(attach(self->fd), -EINVAL));
+		ASSERT_EQ(0, registry_count("ids"));
+	}
+}
+
+/* One gets the name. */
+TEST_F(race, name)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		ASSERT_EQ(1, race(DETACH(event_open(&self->attr, -1, 0, -1, 0),
+					 .name = addr("wanted")), -EEXIST));
+		stop_all();
+	}
+}
+
+/* One gets the place in the id. */
+TEST_F(race, join)
+{
+	int i;
+
+	self->id = detach(self->fd);
+	for (i = 1; i <= ROUNDS; i++)
+		ASSERT_EQ(1, race(DETACH(event_open(&self->attr, -1, 0, -1, 0),
+					 .id = self->id, .member = i), -EEXIST));
+}
+
+/* -ENOENT whether it was over before I opened it or after */
+static int reopen_and_attach(int id)
+{
+	int fd = reopen(id), ret = fd < 0 ? fd : attach(fd);
+
+	return ret == -EINVAL ? -ENOENT : ret;
+}
+
+/* Whether one comes before the end or after it, there is no between. */
+TEST_F(race, reopen_and_attach)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		self->id = detach(self->fd);
+		EXPECT_EQ(RACERS, race(reopen(self->id), 0));
+		EXPECT_EQ(1, race(reopen_and_attach(self->id), -ENOENT));
+	}
+}
+
+TEST_HARNESS_MAIN

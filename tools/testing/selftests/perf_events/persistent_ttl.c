@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: how long they live.
+ */
+#include <poll.h>
+
+#include "persistent.h"
+
+#define N	10
+#define PAGES	64
+#define SEC	1000000000ULL
+#define SOON	(SEC / 20)
+#define HOUR	(3600 * SEC)
+
+FIXTURE(ttl)
+{
+	struct registry		registry;
+	struct ring		ring;
+	int			fd;
+	int			id;
+};
+
+FIXTURE_VARIANT(ttl)
+{
+	enum event		event;
+	bool			loop;
+};
+
+FIXTURE_VARIANT_ADD(ttl, clock_full) { .event = CLOCK };
+FIXTURE_VARIANT_ADD(ttl, clock_loop) { .event = CLOCK, .loop = true };
+FIXTURE_VARIANT_ADD(ttl, tracepoint_full) { .event = TRACEPOINT };
+FIXTURE_VARIANT_ADD(ttl, tracepoint_loop) { .event = TRACEPOINT, .loop = true };
+
+static int open_event(enum event event, bool loop)
+{
+	struct perf_event_attr attr = sampling_attr(event);
+
+	attr.write_backward = loop;
+
+	return event_open(&attr, -1, 0, -1, 0);
+}
+
+FIXTURE_SETUP(ttl)
+{
+	registry_setup(_metadata, &self->registry);
+	pin(0);
+	self->fd = open_event(variant->event, variant->loop);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN_PARENT(ttl)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+static __u64 ttl_left(int fd)
+{
+	struct answer a;
+
+	return query(fd, &a) ? -1ULL : a.info.ttl;
+}
+
+/* Until an id that was made now with that time to live would be over, and is */
+static bool wait_for(__u64 ttl)
+{
+	int id = DETACH(open_event(CLOCK, false), .ttl = ttl);
+
+	return id > 0 && eventually(!registry_has(id));
+}
+
+/* I am told how long it has to live, and it gets less. */
+TEST_F(ttl, counts_down)
+{
+	char path[64];
+	__u64 left;
+
+	self->id = DETACH(self->fd, .ttl = HOUR);
+	left = ttl_left(self->fd);
+	EXPECT_GT(HOUR, left);
+	EXPECT_LT(HOUR - PATIENCE_MS * 1000000ULL, left);
+	EXPECT_TRUE(eventually(ttl_left(self->fd) < left));
+
+	snprintf(path, sizeof(path), REGISTRY "/ids/%d/time_left", self->id);
+	EXPECT_GT(left, read_number(path));
+	EXPECT_LT(0, read_number(path));
+}
+
+/* When the time is over it ends, without anybody. */
+TEST_F(ttl, ends)
+{
+	self->id = DETACH(self->fd, .ttl = SOON);
+	ASSERT_LT(0, self->id);
+	close(self->fd);
+
+	EXPECT_TRUE(eventually(!registry_has(self->id)));
+	EXPECT_EQ(-ENOENT, reopen(self->id));
+	EXPECT_EQ(0, registry_count("events"));
+}
+
+/* It does not end before. */
+TEST_F(ttl, not_before)
+{
+	__u64 start = now_ns();
+
+	self->id = DETACH(self->fd, .ttl = 4 * SOON);
+	EXPECT_TRUE(eventually(!registry_has(self->id)));
+	EXPECT_LE(start + 4 * SOON, now_ns());
+}
+
+/* It ends though I have it open: it does not count any more, and I can tell. */
+TEST_F(ttl, ends_while_open)
+{
+	struct pollfd p = { .events = POLLIN };
+	struct answer a;
+	__u64 last;
+
+	self->id = DETACH(self->fd, .ttl = SOON);
+	p.fd = reopen(self->id);
+	ASSERT_TRUE(eventually(poll(&p, 1, 0) == 1 && p.revents & POLLHUP));
+
+	last = count(p.fd);
+	drive(variant->event, N);
+	EXPECT_EQ(last, count(p.fd));
+	EXPECT_EQ(-EINVAL, query(p.fd, &a));
+	EXPECT_EQ(-EINVAL, attach(p.fd));
+	EXPECT_FALSE(registry_has(self->id));
+}
+
+/* What has ended cannot begin again. */
+TEST_F(ttl, ended_for_good)
+{
+	self->id = DETACH(self->fd, .ttl = 1);
+	ASSERT_LT(0, self->id);
+	ASSERT_TRUE(eventually(!registry_has(self->id)));
+	EXPECT_EQ(-ENODEV, detach(self->fd));
+	EXPECT_EQ(0, registry_count("ids"));
+}
+
+/* Who waits for data is woken when none will come. */
+TEST_F(ttl, wakes_who_polls)
+{
+	struct pollfd p = { .fd = self->fd };
+
+	event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL);
+	self->id = DETACH(self->fd, .ttl = SOON);
+	EXPECT_EQ(1, poll(&p, 1, PATIENCE_MS));
+	EXPECT_NE(0, p.revents & POLLHUP);
+}
+
+/* What I have mapped I can read on, and its contents stay. */
+TEST_F(ttl, ends_while_mapped)
+{
+	struct pollfd p = { .fd = self->fd };
+	struct ring *r = &self->ring;
+	__u64 head;
+
+	self->id = DETACH(self->fd, .buffer_pages = PAGES, .ttl = 4 * SOON);
+	ASSERT_EQ(0, ring_map(r, self->fd, PAGES, PROT_READ));
+	drive(variant->event, N);
+	ASSERT_TRUE(eventually(poll(&p, 1, 0) == 1 && p.revents & POLLHUP));
+
+	head = ring_head(r);
+	EXPECT_NE(0, head);
+	EXPECT_LE(N, variant->loop ? loop_samples(r) : ring_samples(r));
+	close(self->fd);
+	drive(variant->event, N);
+	EXPECT_EQ(head, ring_head(r));
+}
+
+/* I can give it more time ... */
+TEST_F(ttl, extended)
+{
+	self->id = DETACH(self->fd, .ttl = 4 * SOON);
+	ASSERT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = HOUR));
+	EXPECT_LT(HOUR / 2, ttl_left(self->fd));
+	EXPECT_TRUE(wait_for(5 * SOON));
+	EXPECT_TRUE(registry_has(self->id));
+}
+
+/* ... or all the time there is ... */
+TEST_F(ttl, removed)
+{
+	self->id = DETACH(self->fd, .ttl = 4 * SOON);
+	ASSERT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL));
+	EXPECT_EQ(0, ttl_left(self->fd));
+	EXPECT_TRUE(wait_for(5 * SOON));
+	EXPECT_TRUE(registry_has(self->id));
+}
+
+/* ... or less, or a limit where there was none. */
+TEST_F(ttl, shortened)
+{
+	self->id = detach(self->fd);
+	ASSERT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = HOUR));
+	ASSERT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
+	EXPECT_TRUE(eventually(!registry_has(self->id)));
+}
+
+/* An event that I attached in time goes on when the time is over. */
+TEST_F(ttl, attached_in_time)
+{
+	__u64 before;
+
+	self->id = DETACH(self->fd, .ttl = 4 * SOON);
+	ASSERT_EQ(0, attach(self->fd));
+	EXPECT_TRUE(wait_for(5 * SOON));
+
+	before = count(self->fd);
+	drive(variant->event, N);
+	EXPECT_LE(before + N, count(self->fd));
+}
+
+/* All instances end together, whenever they came. */
+TEST_F(ttl, whole_id)
+{
+	int fd = open_event(FAULTS, false), sibling;
+	struct perf_event_attr attr = event_attr(CLOCK);
+
+	sibling = event_open(&attr, -1, 0, self->fd, 0);
+	self->id = DETACH(self->fd, .ttl = 4 * SOON);
+	ASSERT_EQ(self->id, DETACH(fd, .id = self->id, .member = 1));
+	ASSERT_EQ(self->id, DETACH(sibling, .id = self->id, .member = 2));
+
+	EXPECT_TRUE(eventually(!registry_has(self->id)));
+	EXPECT_EQ(-EINVAL, attach(fd));
+	EXPECT_EQ(-EINVAL, attach(sibling));
+}
+
+/* A sibling with a longer life than its leader lives it alone. */
+TEST_F(ttl, leader_ends_first)
+{
+	struct perf_event_attr attr = event_attr(variant->event);
+	int sibling = event_open(&attr, -1, 0, self->fd, 0), id;
+	__u64 before;
+
+	self->id = DETACH(self->fd, .ttl = 4 * SOON);
+	id = detach(sibling);
+	ASSERT_LT(self->id, id);
+	ASSERT_TRUE(eventually(!registry_has(self->id)));
+
+	before = count(sibling);
+	drive(variant->event, N);
+	EXPECT_LE(before + N, count(sibling));
+	EXPECT_TRUE(registry_has(id));
+}
+
+/* A time to live that is over at once is one too. */
+TEST_F(ttl, at_once)
+{
+	int i, id;
+
+	for (i = 0; i < 50; i++) {
+		id = DETACH(open_event(variant->event, variant->loop),
+			    .ttl = 1 + i * 1000, .buffer_pages = 1);
+		ASSERT_LT(0, id);
+	}
+	EXPECT_TRUE(eventually(!registry_count("ids")));
+}
+
+/* Nobody can have more time than there is. */
+TEST_F(ttl, too_long)
+{
+	EXPECT_EQ(-EINVAL, DETACH(self->fd, .ttl = -1ULL));
+	EXPECT_EQ(-EINVAL, DETACH(self->fd, .ttl = 1ULL << 63));
+	EXPECT_EQ(0, registry_count("ids"));
+	EXPECT_LT(0, DETACH(self->fd, .ttl = 1000000 * HOUR));
+}
+
+/* While it is set up it is marked so, until I say that it is done. */
+TEST_F(ttl, commit)
+{
+	struct answer a;
+
+	self->id = DETACH(self->fd, .flags = PERF_DETACH_UNCOMMITTED, .ttl = HOUR);
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_NE(0, a.info.flags & PERF_PERSISTENT_UNCOMMITTED);
+
+	ASSERT_EQ(0, SET(reopen(self->id), .flags = PERF_PERSISTENT_SET_COMMITTED));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(0, a.info.flags & PERF_PERSISTENT_UNCOMMITTED);
+	EXPECT_NE(0, a.info.ttl);
+
+	ASSERT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_COMMITTED |
+					    PERF_PERSISTENT_SET_TTL));
+	EXPECT_EQ(0, ttl_left(self->fd));
+}
+
+/* If I am killed while I set it up, nothing of it stays for long. */
+TEST_F(ttl, killed_while_setting_up)
+{
+	pid_t child = fork();
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		self->id = DETACH(self->fd, .flags = PERF_DETACH_UNCOMMITTED, .ttl = SEC);
+		DETACH(open_event(FAULTS, false), .id = self->id, .member = 1);
+		kill(getpid(), SIGKILL);
+	}
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	EXPECT_TRUE(registry_has(self->id));
+	EXPECT_TRUE(eventually(!registry_has(self->id)));
+}
+
+FIXTURE(user)
+{
+	struct registry		registry;
+	int			fd;
+};
+
+/* A user who gets no more than 100 s */
+FIXTURE_SETUP(user)
+{
+	registry_setup(_metadata, &self->registry);
+	ASSERT_EQ(0, set_sysctl(PARANOID, 0));
+	ASSERT_EQ(0, set_sysctl(MAX_TTL, 100));
+	ASSERT_EQ(0, set_sysctl(MAX_USER, 1));
+	ASSERT_EQ(0, become(USER));
+	self->fd = open_event(CLOCK, false);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN_PARENT(user)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* A user's events end by themselves after the longest time, if he says nothing. */
+TEST_F(user, default_is_the_longest)
+{
+	ASSERT_LT(0, detach(self->fd));
+	EXPECT_GT(100 * SEC, ttl_left(self->fd));
+	EXPECT_LT(90 * SEC, ttl_left(self->fd));
+}
+
+/* attr.persistent gives no more than that. */
+TEST_F(user, persistent_at_open)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	int fd;
+
+	attr.persistent = 1;
+	fd = event_open(&attr, -1, 0, -1, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_GT(100 * SEC, ttl_left(fd));
+	EXPECT_LT(90 * SEC, ttl_left(fd));
+}
+
+/* He can have just as much, and less. */
+TEST_F(user, up_to_the_longest)
+{
+	EXPECT_LT(0, DETACH(self->fd, .ttl = 100 * SEC));
+	EXPECT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 50 * SEC));
+	EXPECT_GT(50 * SEC, ttl_left(self->fd));
+	EXPECT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 100 * SEC));
+	EXPECT_LT(90 * SEC, ttl_left(self->fd));
+}
+
+/* More he cannot have, nor be rid of the limit. */
+TEST_F(user, not_longer)
+{
+	EXPECT_EQ(-EINVAL, DETACH(self->fd, .ttl = 100 * SEC + 1));
+	EXPECT_EQ(0, registry_count("ids"));
+	ASSERT_LT(0, DETACH(self->fd, .ttl = 10 * SEC));
+	EXPECT_EQ(-EINVAL, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 100 * SEC + 1));
+	EXPECT_GT(10 * SEC, ttl_left(self->fd));
+	EXPECT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL));
+	EXPECT_GT(100 * SEC, ttl_left(self->fd));
+	EXPECT_LT(0, ttl_left(self->fd));
+}
+
+/* The administrator can give him more. */
+TEST_F(user, given_more)
+{
+	ASSERT_LT(0, detach(self->fd));
+	ASSERT_EQ(0, become(0));
+	EXPECT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = HOUR));
+	EXPECT_LT(100 * SEC, ttl_left(self->fd));
+}
+
+/* What has ended does not count against him. */
+TEST_F(user, quota_is_given_back)
+{
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		ASSERT_LT(0, DETACH(self->fd, .ttl = SOON / 10));
+		ASSERT_TRUE(eventually(!registry_count("ids")));
+		close(self->fd);
+		self->fd = open_event(CLOCK, false);
+	}
+}
+
+TEST_HARNESS_MAIN
