@@ -363,7 +363,7 @@ static inline struct perf_event_attr sampling_attr(enum event event)
 /* Make an event of the current CPU happen */
 static inline void drive(enum event event, unsigned int n)
 {
-	size_t page = getpagesize();
+	size_t page = getpagesize(), size = n * page;
 	__u64 start = now_ns();
 	char *area;
 
@@ -373,10 +373,11 @@ static inline void drive(enum event event, unsigned int n)
 			;
 		break;
 	case FAULTS:
-		area = mmap(NULL, n * page, PROT_READ | PROT_WRITE,
+		area = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		while (n--)
 			area[n * page] = 1;
+		munmap(area, size);
 		break;
 	case TRACEPOINT:
 		while (n--)

@@ -8,6 +8,7 @@
 
 #define N	1000
 #define PAGES	4
+#define STACK_SIZE	32768
 #define RW	(PROT_READ | PROT_WRITE)
 
 /* A sample of numbered(): the count is its number */
@@ -150,13 +151,23 @@ TEST_F(full, consuming_makes_room)
 	EXPECT_EQ(n / 2, consume(&r));
 }
 
+/* From the depth of a stack, so that there is much of it to sample */
+static void drive_deep(void)
+{
+	char stack[STACK_SIZE + 4096];
+
+	memset(stack, 1, sizeof(stack));
+	asm volatile("" : : "r" (stack) : "memory");
+	drive(TRACEPOINT, N);
+}
+
 /* A flood is written by a process of its own, on the CPU of the event. */
 static pid_t flood(void)
 {
 	pid_t child = fork();
 
 	while (!child)
-		drive(TRACEPOINT, N);
+		drive_deep();
 
 	return child;
 }
@@ -188,13 +199,41 @@ TEST_F(full, consumed_and_lost_is_all)
 	EXPECT_EQ(count(self->fd), n + lost(self->fd));
 }
 
-/* A loop, and a copy of it in @copy */
+/* A loop with a copy of it, and the ids of those who write to it, numbered() first */
 struct loop {
 	struct ring		ring;
-	int			fd;
-	__u64			event_id;
 	char			*copy;
+	int			fd;
+	int			nr_ids;
+	__u64			ids[3];
 };
+
+static int loop_add(struct loop *loop, struct perf_event_attr attr)
+{
+	int fd, err;
+
+	attr.write_backward = 1;
+	fd = event_open(&attr, -1, pin(0), -1, 0);
+	err = event_ioctl(fd, PERF_EVENT_IOC_ID, &loop->ids[loop->nr_ids]);
+	if (!err && loop->nr_ids++)
+		err = result(ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, loop->fd)) ?: detach(fd);
+
+	return err < 0 ? err : fd;
+}
+
+static int loop_open(struct loop *loop, unsigned int pages)
+{
+	int err;
+
+	memset(loop, 0, sizeof(*loop));
+	loop->fd = loop_add(loop, numbered());
+	err = DETACH(loop->fd, .buffer_pages = pages);
+	if (err < 0)
+		return err;
+	loop->copy = malloc(pages * getpagesize());
+
+	return ring_map(&loop->ring, loop->fd, pages, PROT_READ);
+}
 
 FIXTURE(loop)
 {
@@ -204,17 +243,9 @@ FIXTURE(loop)
 
 FIXTURE_SETUP(loop)
 {
-	struct perf_event_attr attr = numbered();
-	struct loop *loop = &self->loop;
-
 	registry_setup(_metadata, &self->registry);
-	attr.write_backward = 1;
-	loop->fd = event_open(&attr, -1, pin(0), -1, 0);
-	ASSERT_LT(0, DETACH(loop->fd, .buffer_pages = PAGES));
-	ASSERT_EQ(0, ring_map(&loop->ring, loop->fd, PAGES, PROT_READ));
-	ASSERT_EQ(0, event_ioctl(loop->fd, PERF_EVENT_IOC_ID, &loop->event_id));
-	loop->copy = malloc(loop->ring.size);
-	ASSERT_NE(NULL, loop->copy);
+	ASSERT_EQ(0, loop_open(&self->loop, PAGES));
+	ASSERT_NE(NULL, self->loop.copy);
 }
 
 FIXTURE_TEARDOWN_PARENT(loop)
@@ -242,22 +273,37 @@ static __u64 snapshot(struct loop *loop, __u64 *head)
 	return *head + (written < r->size - passed ? written : r->size - passed);
 }
 
+/* One of the events that write to the loop, or -1 */
+static int written_by(struct loop *loop, __u64 header, __u64 id)
+{
+	int i;
+
+	for (i = 0; i < loop->nr_ids; i++) {
+		if ((__u32)header == PERF_RECORD_SAMPLE && id == loop->ids[i])
+			return i;
+	}
+
+	return -1;
+}
+
 /* Whether all records of a snapshot are whole and the numbers have no gap. */
 static bool snapshot_valid(struct loop *loop, __u64 pos, __u64 end, unsigned int *n)
 {
 	__u64 header, number, last = 0, size = loop->ring.size;
+	int writer;
 
-	for (; end - pos >= 8; pos += record_size(header)) {
+	for (; end - pos >= 8 * NUMBERED_WORDS; pos += record_size(header)) {
 		header = word(loop->copy, size, pos, HEADER);
-		if (record_size(header) < 8 || record_size(header) % 8)
+		writer = written_by(loop, header, word(loop->copy, size, pos, ID));
+		if (writer < 0)
 			return false;
 		if (record_size(header) > end - pos)
 			break;
-		if (word(loop->copy, size, pos, ID) != loop->event_id)
+		if (writer > 0)
 			continue;
 
 		number = word(loop->copy, size, pos, NUMBER);
-		if ((__u32)header != PERF_RECORD_SAMPLE || (last && number != last - 1))
+		if (last && number != last - 1)
 			return false;
 		last = number;
 		++*n;
@@ -293,43 +339,61 @@ TEST_F(loop, reserved_head)
 	EXPECT_EQ(ring_head(&self->loop.ring), a.info.buffer_head);
 }
 
-/* Interrupts write to it too, records of another size, into half written ones */
-static int open_interrupts(struct loop *loop)
+/* Take snapshots while the loop is flooded */
+static void expect_valid_snapshots(struct __test_metadata *_metadata, struct loop *loop)
 {
-	struct perf_event_attr attr = sampling_attr(CLOCK);
-	int fd;
-
-	attr.write_backward = 1;
-	attr.sample_type |= PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_ADDR;
-	fd = event_open(&attr, -1, 0, -1, 0);
-
-	return result(ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, loop->fd)) ?: detach(fd);
-}
-
-/* However hard it is written to, what I keep of a snapshot is whole and without gap. */
-TEST_F(loop, snapshot_while_written)
-{
-	unsigned int raced = 0, n = 0;
 	__u64 stop = now_ns() + 2000000000ULL;
-	__u64 head, end;
+	unsigned int raced = 0, n = 0;
 	bool valid = true;
+	__u64 head, end;
 	pid_t child;
 
-	drive(TRACEPOINT, N);
-	ASSERT_LT(0, open_interrupts(&self->loop));
 	child = flood();
 	ASSERT_LT(0, child);
 	pin(1);
 	while (valid && now_ns() < stop) {
-		end = snapshot(&self->loop, &head);
-		valid = snapshot_valid(&self->loop, head, end, &n);
-		raced += end - head < self->loop.ring.size;
+		end = snapshot(loop, &head);
+		valid = snapshot_valid(loop, head, end, &n);
+		raced += end - head < loop->ring.size;
 	}
 	end_flood(child);
 
 	EXPECT_TRUE(valid);
 	EXPECT_LT(10, raced);
 	EXPECT_LT(N, n);
+}
+
+/* However hard it is written to, what I keep of a snapshot is whole and without gap. */
+TEST_F(loop, snapshot_while_written)
+{
+	drive(TRACEPOINT, N);
+	expect_valid_snapshots(_metadata, &self->loop);
+}
+
+/* Also where interrupts write records of another size, into others half written. */
+TEST_F(loop, snapshot_with_interrupts)
+{
+	struct perf_event_attr attr = sampling_attr(CLOCK);
+
+	attr.sample_type |= PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_ADDR;
+	ASSERT_LE(0, loop_add(&self->loop, attr));
+	drive(TRACEPOINT, N);
+	expect_valid_snapshots(_metadata, &self->loop);
+}
+
+/* Also where records are long, so that data_head is behind for as long as one takes. */
+TEST_F(loop, snapshot_with_long_records)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+	struct loop loop;
+
+	ASSERT_EQ(0, loop_open(&loop, 64));
+	attr.sample_type |= PERF_SAMPLE_STACK_USER;
+	attr.sample_stack_user = STACK_SIZE;
+	attr.sample_period = 100;
+	ASSERT_LE(0, loop_add(&loop, attr));
+	drive(TRACEPOINT, N);
+	expect_valid_snapshots(_metadata, &loop);
 }
 
 TEST_HARNESS_MAIN
