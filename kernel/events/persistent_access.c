@@ -84,13 +84,14 @@ int perf_event_may_reopen(struct perf_event *event)
 		needs |= perf_event_reopen_needs(other);
 	perf_event_ctx_unlock(event, ctx);
 
-	rcu_read_lock();
-	rb = rcu_dereference(event->rb);
+	rb = ring_buffer_get(event);
 	if (rb) {
+		rcu_read_lock();
 		list_for_each_entry_rcu(other, &rb->event_list, rb_entry)
 			needs |= perf_event_reopen_needs(other);
+		rcu_read_unlock();
+		ring_buffer_put(rb);
 	}
-	rcu_read_unlock();
 
 	/* EPERM means locked memory to those who call DETACH */
 	err = perf_event_allow(needs);

@@ -111,10 +111,11 @@ static void perf_query_event(struct perf_persistent_instance *out, struct perf_e
 		out->state = perf_instance_state(inst);
 	}
 
-	rcu_read_lock();
-	rb = rcu_dereference(event->rb);
-	out->buffer_id = rb ? rb->id : 0;
-	rcu_read_unlock();
+	rb = ring_buffer_get(event);
+	if (rb) {
+		out->buffer_id = rb->id;
+		ring_buffer_put(rb);
+	}
 }
 
 static int perf_query_instances(struct perf_query *q, struct perf_persistent *pp)

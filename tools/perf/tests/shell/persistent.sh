@@ -68,8 +68,9 @@ is_listed() {
 	perf persistent list | grep -q "^$1 "
 }
 
+# Few samples: the execs must not be overwritten however long the tests take.
 start() {
-	perf record --persistent="$name" -a -e $exec_event -e cpu-clock/freq=99/ -g -m 512 \
+	perf record --persistent="$name" -a -e $exec_event -e cpu-clock/freq=9/ -g -m 512 \
 		> "$dir/out" 2>&1 || fail "cannot be started: $(cat "$dir/out")"
 }
 
@@ -138,7 +139,9 @@ test_follow() {
 	touch "$dir/done"
 	perf persistent dump -q "$name" -o "$dir/data" || fail "no snapshot"
 	# shellcheck disable=SC2154
-	wait "$follow1" && wait "$follow2" || fail "$(cat "$dir/follow1.out" "$dir/follow2.out")"
+	wait "$follow1" || fail "$(cat "$dir/follow1.out")"
+	# shellcheck disable=SC2154
+	wait "$follow2" || fail "$(cat "$dir/follow2.out")"
 	[ "$(count_execs "$dir/data")" -eq 35 ] ||
 		fail "$(count_execs "$dir/data") of 35 execs are in the snapshot"
 	for reader in follow1 follow2
@@ -156,7 +159,10 @@ test_stat() {
 		> /dev/null 2>&1
 	count=$(grep $exec_event "$dir/stat" | cut -d, -f1)
 	# The shell's own exec, and whatever else runs here.
-	[ "$count" -ge 4 ] && [ "$count" -lt 35 ] || fail "it counts '$count' execs of 4"
+	if [ "$count" -lt 4 ] || [ "$count" -ge 35 ]
+	then
+		fail "it counts '$count' execs of 4"
+	fi
 	run_programs 2
 	perf persistent dump -q "$name" -o "$dir/data" || fail "no snapshot"
 	[ "$(count_execs "$dir/data")" -eq 40 ] ||

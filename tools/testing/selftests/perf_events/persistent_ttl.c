@@ -146,11 +146,13 @@ TEST_F(ttl, ended_for_good)
 TEST_F(ttl, wakes_who_polls)
 {
 	struct pollfd p = { .fd = self->fd };
+	__u64 start = now_ns();
 
 	event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL);
 	self->id = DETACH(self->fd, .ttl = SOON);
 	EXPECT_EQ(1, poll(&p, 1, PATIENCE_MS));
 	EXPECT_NE(0, p.revents & POLLHUP);
+	EXPECT_GT(start + PATIENCE_MS * 1000000ULL, now_ns());
 }
 
 /* What I have mapped I can read on, and its contents stay. */
