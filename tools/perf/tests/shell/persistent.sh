@@ -56,12 +56,18 @@ run_programs() {
 	done
 }
 
+# What perf script prints of a file, once for all that is looked for in it
+script() {
+	perf script -F comm,event,trace -i "$1" > "$dir/script" 2> /dev/null ||
+		fail "perf script cannot read $1"
+}
+
 count_execs() {
-	perf script -i "$1" 2> /dev/null | grep -c "$exec_event: filename=$prog "
+	grep -c "$exec_event: *filename=$prog " "$dir/script"
 }
 
 count_samples() {
-	perf script -i "$1" 2> /dev/null | grep -c "$2"
+	grep -c "$1" "$dir/script"
 }
 
 is_listed() {
@@ -100,11 +106,11 @@ test_life() {
 	is_listed "$name" || fail "it is not listed"
 	run_programs 20
 	perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
-	[ "$(count_execs "$dir/data")" -eq 20 ] ||
-		fail "$(count_execs "$dir/data") of 20 execs are there"
-	[ "$(perf script -i "$dir/data" -F comm,event 2> /dev/null | grep "$exec_event" |
-	     grep -c "^ *prog ")" -eq 20 ] || fail "they do not have the program's name"
-	[ "$(count_samples "$dir/data" cpu-clock)" -gt 0 ] || fail "cpu-clock has no samples"
+	script "$dir/data"
+	[ "$(count_execs)" -eq 20 ] || fail "$(count_execs) of 20 execs are there"
+	[ "$(count_samples "^ *prog *$exec_event:")" -eq 20 ] ||
+		fail "they do not have the program's name"
+	[ "$(count_samples cpu-clock)" -gt 0 ] || fail "cpu-clock has no samples"
 	perf report -i "$dir/data" --stdio > "$dir/out" 2>&1 || fail "perf report fails"
 	grep -q "\[kernel" "$dir/out" || fail "perf report shows no kernel symbols"
 	finish "$before"
@@ -115,8 +121,8 @@ test_dump_again() {
 	before=$err
 	run_programs 5
 	perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
-	[ "$(count_execs "$dir/data")" -eq 25 ] ||
-		fail "$(count_execs "$dir/data") of 25 execs are there"
+	script "$dir/data"
+	[ "$(count_execs)" -eq 25 ] || fail "$(count_execs) of 25 execs are there"
 	[ -e "$dir/data.old" ] || fail "the file that was there is gone"
 	finish "$before"
 }
@@ -142,12 +148,12 @@ test_follow() {
 	wait "$follow1" || fail "$(cat "$dir/follow1.out")"
 	# shellcheck disable=SC2154
 	wait "$follow2" || fail "$(cat "$dir/follow2.out")"
-	[ "$(count_execs "$dir/data")" -eq 35 ] ||
-		fail "$(count_execs "$dir/data") of 35 execs are in the snapshot"
+	script "$dir/data"
+	[ "$(count_execs)" -eq 35 ] || fail "$(count_execs) of 35 execs are in the snapshot"
 	for reader in follow1 follow2
 	do
-		[ "$(count_execs "$dir/$reader")" -eq 10 ] ||
-			fail "$(count_execs "$dir/$reader") of 10 execs are in $reader"
+		script "$dir/$reader"
+		[ "$(count_execs)" -eq 10 ] || fail "$(count_execs) of 10 execs are in $reader"
 	done
 	finish "$before"
 }
@@ -165,8 +171,8 @@ test_stat() {
 	fi
 	run_programs 2
 	perf persistent dump -q "$name" -o "$dir/data" || fail "no snapshot"
-	[ "$(count_execs "$dir/data")" -eq 40 ] ||
-		fail "$(count_execs "$dir/data") of 40 execs are there"
+	script "$dir/data"
+	[ "$(count_execs)" -eq 40 ] || fail "$(count_execs) of 40 execs are there"
 	finish "$before"
 }
 
@@ -211,10 +217,12 @@ test_until_full() {
 	perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
 	grep -q "want of room in the buffer: [1-9]" "$dir/out" ||
 		fail "nothing is said of lost samples"
-	was=$(count_samples "$dir/data" cpu-clock)
+	script "$dir/data"
+	was=$(count_samples cpu-clock)
 	[ "$was" -gt 0 ] || fail "there are no samples"
 	perf persistent dump -q "$name" -o "$dir/data" || fail "no second snapshot"
-	[ "$(count_samples "$dir/data" cpu-clock)" -eq "$was" ] || fail "they do not stay"
+	script "$dir/data"
+	[ "$(count_samples cpu-clock)" -eq "$was" ] || fail "they do not stay"
 	stop
 	finish "$before"
 }
