@@ -4,8 +4,10 @@
 # LINUX=DIR    a kernel tree of your own as the base, instead of Debian's package
 # K=KERNEL     plain or debug only
 # T=NAME       only tests with NAME in their name
+# MINUTES=N    how long make stress takes (2)
 
 O ?= build
+MINUTES ?= 2
 override O := $(abspath $(O))
 export O LINUX K T
 
@@ -16,7 +18,7 @@ MAKEOVERRIDES :=
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
-.PHONY: help run test shell check tree refresh deps kernel perf selftests guest clean
+.PHONY: help run test stress shell check tree refresh deps kernel perf selftests guest clean
 
 help: ## Show this text
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r name text; do \
@@ -31,6 +33,10 @@ run: deps tree ## Show a session in the guest: record, let programs run, dump, r
 test: deps tree ## Run all tests, on the plain and on the debug kernel
 	@scripts/build $(KERNELS) perf selftests guest
 	@tests/run $(KERNELS)
+
+stress: deps tree ## Run the stress test for MINUTES, on the debug kernel
+	@scripts/build $(or $(K),debug) perf selftests guest
+	@PERSISTENT_STRESS_SECONDS=$$(($(MINUTES) * 60)) T=persistent_stress tests/run $(or $(K),debug)
 
 shell: deps tree ## Boot the guest with a shell at your terminal
 	@scripts/build $(or $(K),plain) perf selftests guest
