@@ -4,12 +4,13 @@
 # LINUX=DIR    a kernel tree of your own as the base, instead of Debian's package
 # K=KERNEL     plain or debug only
 # T=NAME       only tests with NAME in their name
+# ALL=1        the debug kernel runs as many tests as the plain one
 # MINUTES=N    how long make stress takes (2)
 
 O ?= build
 MINUTES ?= 2
 override O := $(abspath $(O))
-export O LINUX K T
+export O LINUX K T ALL
 
 KERNELS := $(or $(K),plain debug)
 
