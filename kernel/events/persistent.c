@@ -16,8 +16,12 @@
  *
  * Reopening takes its user under the mutex, where the one that the registry
  * holds keeps the count from being 0.
+ *
+ * perf_event::persistent is changed under perf_persistent_mutex and the mutex of
+ * the event's context, so that CPU hotplug, which must not take the former, can
+ * read it under the latter.
  */
-#include <linux/hashtable.h>
+#include <linux/cred.h>
 #include <linux/sched/user.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -30,7 +34,6 @@
 DEFINE_MUTEX(perf_persistent_mutex);
 
 static DEFINE_XARRAY_FLAGS(perf_persistent_ids, XA_FLAGS_ALLOC1);
-static DEFINE_HASHTABLE(perf_persistent_names, 10);
 static u32 perf_persistent_next_id;
 
 /* Ids */
@@ -52,63 +55,7 @@ struct perf_persistent *perf_persistent_find(u32 id)
 	return pp && pp->nr_instances ? pp : NULL;
 }
 
-/**
- * perf_persistent_name_valid - whether somebody may choose a name
- * @name: NUL-terminated
- *
- * Return: true for [a-z][a-z0-9_-]*, which an event in sysfs can be called, but
- * for p[0-9]+, which are the names of those for which none was chosen
- */
-bool perf_persistent_name_valid(const char *name)
-{
-	static const char first[] = "abcdefghijklmnopqrstuvwxyz";
-	static const char digits[] = "0123456789";
-	static const char rest[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
-
-	if (!strspn(name, first) || name[strspn(name, rest)])
-		return false;
-
-	return name[0] != 'p' || !name[1] || name[1 + strspn(name + 1, digits)];
-}
-
-/*
- * Others than administrators get names of their own, so that they can neither
- * take one that means something nor be mistaken for an event of perf's.
- */
-static int perf_persistent_make_name(struct perf_persistent *pp, const char *name)
-{
-	char prefix[sizeof("u4294967295-")] = "";
-	int len;
-
-	if (!perfmon_capable())
-		snprintf(prefix, sizeof(prefix), "u%u-",
-			 from_kuid_munged(&init_user_ns, pp->owner));
-
-	if (*name)
-		len = snprintf(pp->name, sizeof(pp->name), "%s%s", prefix, name);
-	else
-		len = snprintf(pp->name, sizeof(pp->name), "%sp%u", prefix, pp->id);
-
-	return len >= sizeof(pp->name) ? -EINVAL : 0;
-}
-
-static int perf_persistent_hash_name(struct perf_persistent *pp)
-{
-	u32 key = full_name_hash(NULL, pp->name, strlen(pp->name));
-	struct perf_persistent *other;
-
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	hash_for_each_possible(perf_persistent_names, other, name_entry, key) {
-		if (!strcmp(other->name, pp->name))
-			return -EEXIST;
-	}
-	hash_add(perf_persistent_names, &pp->name_entry, key);
-
-	return 0;
-}
-
-static int perf_persistent_register(struct perf_persistent *pp, const char *name)
+static int perf_persistent_register(struct perf_persistent *pp)
 {
 	int err;
 
@@ -120,21 +67,38 @@ static int perf_persistent_register(struct perf_persistent *pp, const char *name
 	if (err < 0)
 		return err == -EBUSY ? -EAGAIN : err;
 
-	err = perf_persistent_make_name(pp, name);
-	if (!err)
-		err = perf_persistent_hash_name(pp);
-	if (err)
-		xa_erase(&perf_persistent_ids, pp->id);
-
-	return err;
+	return 0;
 }
 
 static void perf_persistent_unregister(struct perf_persistent *pp)
 {
 	guard(mutex)(&perf_persistent_mutex);
 
-	hash_del(&pp->name_entry);
 	xa_erase(&perf_persistent_ids, pp->id);
+}
+
+/**
+ * perf_persistent_get_next - walk the ids
+ * @id: smallest that is wanted
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ * Return: the next id that has instances, for kobject_put(), or NULL
+ */
+struct perf_persistent *perf_persistent_get_next(u32 id)
+{
+	struct perf_persistent *pp;
+	unsigned long next = id;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	xa_for_each_start(&perf_persistent_ids, next, pp, id) {
+		if (pp->nr_instances) {
+			kobject_get(&pp->kobj);
+			return pp;
+		}
+	}
+
+	return NULL;
 }
 
 /**
@@ -193,24 +157,48 @@ struct perf_persistent *perf_persistent_create(const struct perf_detach *d)
 	pp->timer.function = perf_persistent_timer;
 	pp->owner = current_euid();
 	pp->created = ktime_get_boottime_ns();
+	pp->filled = pp->created;
+	pp->memlock = d->memlock;
 	if (d->flags & PERF_DETACH_UNCOMMITTED)
 		pp->flags |= PERF_PERSISTENT_UNCOMMITTED;
+	if (d->flags & PERF_DETACH_EVERY_CPU) {
+		pp->flags |= PERF_PERSISTENT_EVERY_CPU;
+		pp->cred = get_current_cred();
+	}
 
-	err = perf_persistent_register(pp, d->name);
+	err = perf_persistent_register(pp);
 	if (err)
 		goto err_put;
 
+	pp->name = perf_persistent_name_create(d->name, pp->id, pp->owner);
+	if (IS_ERR(pp->name)) {
+		err = PTR_ERR(pp->name);
+		goto err_unregister;
+	}
+
 	err = perf_persistent_sysfs_add(pp);
 	if (err)
-		goto err_unregister;
+		goto err_name;
 
 	return pp;
 
+err_name:
+	perf_persistent_name_destroy(pp->name);
 err_unregister:
 	perf_persistent_unregister(pp);
 err_put:
 	kobject_put(&pp->kobj);
 	return ERR_PTR(err);
+}
+
+/**
+ * perf_persistent_free - free an id that nobody refers to any more
+ * @pp: id
+ */
+void perf_persistent_free(struct perf_persistent *pp)
+{
+	put_cred(pp->cred);
+	kfree(pp);
 }
 
 /**
@@ -224,6 +212,7 @@ void perf_persistent_destroy(struct perf_persistent *pp)
 	WARN_ON_ONCE(pp->nr_instances || !list_empty(&pp->members));
 
 	perf_persistent_sysfs_remove(pp);
+	perf_persistent_name_destroy(pp->name);
 	hrtimer_cancel(&pp->timer);
 	perf_persistent_unregister(pp);
 	kobject_put(&pp->kobj);
@@ -288,16 +277,9 @@ perf_member_get(struct perf_persistent *pp, struct perf_event *event,
 
 /* Instances */
 
-/**
- * perf_instance_find - look up what an id measures somewhere
- * @pp:	    id
- * @member: number of the event
- * @cpu:    CPU
- *
- * Return: the instance, or NULL
- */
-struct perf_instance *
-perf_instance_find(struct perf_persistent *pp, u32 member, int cpu)
+/* Whether a member measures on the same CPU and the same task or cgroup already */
+static bool perf_instance_exists(struct perf_persistent *pp, u32 member,
+				 struct perf_event *event)
 {
 	struct perf_instance *inst;
 	unsigned long nr;
@@ -305,11 +287,13 @@ perf_instance_find(struct perf_persistent *pp, u32 member, int cpu)
 	lockdep_assert_held(&perf_persistent_mutex);
 
 	xa_for_each(&pp->instances, nr, inst) {
-		if (inst->member->nr == member && inst->cpu == cpu)
-			return inst;
+		if (inst->member->nr == member && inst->cpu == event->orig_cpu &&
+		    inst->task == perf_event_target(event) &&
+		    perf_event_cgroup(inst->event) == perf_event_cgroup(event))
+			return true;
 	}
 
-	return NULL;
+	return false;
 }
 
 /**
@@ -334,6 +318,9 @@ struct perf_instance *perf_instance_create(struct perf_event *event)
 	}
 	inst->event = event;
 	inst->cpu = event->orig_cpu;
+	inst->task = perf_event_target(event);
+	if (inst->task)
+		inst->pid = get_task_pid(inst->task, PIDTYPE_PID);
 
 	return inst;
 }
@@ -344,6 +331,7 @@ struct perf_instance *perf_instance_create(struct perf_event *event)
  */
 void perf_instance_free(struct perf_instance *inst)
 {
+	put_pid(inst->pid);
 	perf_instance_uncharge(inst);
 	kfree(inst);
 }
@@ -351,11 +339,11 @@ void perf_instance_free(struct perf_instance *inst)
 /**
  * perf_instance_insert - put an instance into its id
  * @pp:	  id; it is found from now on
- * @inst: instance of a key that the member does not have
+ * @inst: new instance; perf_event_context::mutex of its event is held
  * @d:	  member, label, buffer
  *
- * Return: 0, or -EINVAL if the member is another event, -EAGAIN if there are no
- * more numbers, -ENOMEM, and what
+ * Return: 0, or -EEXIST if the member has one like it, -EINVAL if the member is
+ * another event, -EAGAIN if there are no more numbers, -ENOMEM, and what
  * perf_buffer_pin() answers; nothing has changed then
  */
 int perf_instance_insert(struct perf_persistent *pp, struct perf_instance *inst,
@@ -364,6 +352,11 @@ int perf_instance_insert(struct perf_persistent *pp, struct perf_instance *inst,
 	struct perf_event *event = inst->event;
 	struct perf_persistent_member *member;
 	int err;
+
+	lockdep_assert_held(&event->ctx->mutex);
+
+	if (perf_instance_exists(pp, d->member, event))
+		return -EEXIST;
 
 	/* Reopening says number + 1 */
 	if (pp->next_instance == U32_MAX)
@@ -377,7 +370,7 @@ int perf_instance_insert(struct perf_persistent *pp, struct perf_instance *inst,
 	if (err)
 		goto err_member;
 
-	err = perf_buffer_pin(event, d->nr_pages);
+	err = perf_buffer_pin(event, d);
 	if (err < 0)
 		goto err_erase;
 
@@ -388,8 +381,12 @@ int perf_instance_insert(struct perf_persistent *pp, struct perf_instance *inst,
 	if (!pp->nr_instances++)
 		perf_persistent_arm(pp, d->ttl);
 
+	if (event->parked) {
+		inst->offline_since = ktime_get_boottime_ns();
+		inst->offline_count = 1;
+	}
+
 	refcount_inc(&event->users);
-	perf_remove_from_owner(event);
 	WRITE_ONCE(event->persistent, inst);
 
 	return 0;
@@ -409,10 +406,14 @@ err_member:
 void perf_instance_unlink(struct perf_instance *inst, struct list_head *dead)
 {
 	struct perf_persistent *pp = inst->pp;
+	struct perf_event_context *ctx;
 
 	lockdep_assert_held(&perf_persistent_mutex);
 
+	ctx = perf_event_ctx_lock(inst->event);
 	WRITE_ONCE(inst->event->persistent, NULL);
+	perf_event_ctx_unlock(inst->event, ctx);
+
 	xa_erase(&pp->instances, inst->nr);
 	perf_member_put(inst->member);
 	inst->last = !--pp->nr_instances;
@@ -449,7 +450,7 @@ static void perf_persistent_expire(struct work_struct *work)
 		/* It may have been given more time while the work was queued. */
 		if (pp->deadline && ktime_get_boottime_ns() >= pp->deadline) {
 			xa_for_each(&pp->instances, nr, inst) {
-				inst->event->expired = true;
+				inst->event->ended = PERF_PERSISTENT_STATE_EXPIRED;
 				perf_instance_unlink(inst, &dead);
 			}
 		}

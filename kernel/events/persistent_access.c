@@ -7,6 +7,9 @@
  * there, and gives its owner no more than opening the event afresh would.
  */
 #include <linux/init.h>
+#include <linux/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
 #include <linux/sched/user.h>
 #include <linux/sysctl.h>
 #include <linux/trace_events.h>
@@ -22,18 +25,25 @@ static unsigned int sysctl_perf_persistent_max_user = 256;
 static unsigned int sysctl_perf_persistent_max_ttl = 3600;
 
 /*
- * Raw samples show what a tracepoint saw, and the events of ftrace itself where
- * the kernel went; merely to count the others is no secret.
+ * Raw samples show what a tracepoint saw, but for those that a task may see of
+ * its own, and the events of ftrace itself show where the kernel went; merely to
+ * count the others is no secret.
  */
 static unsigned int perf_tracepoint_needs(struct perf_event *event)
 {
-	if (event->orig_attr.sample_type & PERF_SAMPLE_RAW)
-		return PERF_NEED_TRACEPOINT;
+	unsigned int flags = 0;
+
 #ifdef CONFIG_EVENT_TRACING
-	if (event->tp_event->flags & TRACE_EVENT_FL_IGNORE_ENABLE)
-		return PERF_NEED_TRACEPOINT;
+	flags = event->tp_event->flags;
 #endif
-	return 0;
+	if (flags & TRACE_EVENT_FL_IGNORE_ENABLE)
+		return PERF_NEED_TRACEPOINT;
+
+	if (!(event->orig_attr.sample_type & PERF_SAMPLE_RAW))
+		return 0;
+
+	return perf_event_target(event) && (flags & TRACE_EVENT_FL_CAP_ANY) ?
+	       0 : PERF_NEED_TRACEPOINT;
 }
 
 /*
@@ -43,7 +53,10 @@ static unsigned int perf_tracepoint_needs(struct perf_event *event)
 static unsigned int perf_event_reopen_needs(struct perf_event *event)
 {
 	const struct perf_event_attr *attr = &event->orig_attr;
-	unsigned int needs = perf_event_needs(attr) | PERF_NEED_CPU;
+	unsigned int needs = perf_event_needs(attr);
+
+	if (!perf_event_target(event))
+		needs |= PERF_NEED_CPU;
 
 	switch (attr->type) {
 	case PERF_TYPE_HARDWARE:
@@ -58,64 +71,159 @@ static unsigned int perf_event_reopen_needs(struct perf_event *event)
 	}
 }
 
+/*
+ * Whether the caller may look into the target of an event. A dead one is judged
+ * by the credentials and the dumpability that it died with.
+ */
+static int perf_target_may_reopen(struct perf_event_attr *attr, struct task_struct *task)
+{
+	bool allowed;
+	int err;
+
+	/* What the target may do must not change as we look at it. */
+	err = down_read_interruptible(&task->signal->exec_update_lock);
+	if (err)
+		return err;
+	allowed = perf_check_permission(attr, task);
+	up_read(&task->signal->exec_update_lock);
+
+	return allowed ? 0 : -EACCES;
+}
+
+/* Everything that has to be allowed at once */
+struct perf_reopen_check {
+	unsigned int		needs;
+	unsigned int		nr_targets;
+	unsigned int		max_targets;
+	bool			overflow;
+	struct task_struct	**targets;
+};
+
+static void perf_reopen_check_add(struct perf_reopen_check *check, struct perf_event *event)
+{
+	struct task_struct *target = perf_event_target(event);
+	unsigned int nr = check->nr_targets;
+
+	check->needs |= perf_event_reopen_needs(event);
+	if (!target || (nr && check->targets[nr - 1] == target))
+		return;
+	if (nr == check->max_targets) {
+		check->overflow = true;
+		return;
+	}
+
+	check->targets[nr] = get_task_struct(target);
+	check->nr_targets++;
+}
+
+static int perf_reopen_check_all(struct perf_reopen_check *check, struct perf_event *event)
+{
+	int err = perf_event_allow(check->needs);
+
+	for (unsigned int i = 0; !err && i < check->nr_targets; i++)
+		err = perf_target_may_reopen(&event->orig_attr, check->targets[i]);
+
+	/* EPERM means locked memory to those who call DETACH */
+	return err == -EPERM ? -EACCES : err;
+}
+
+/* Siblings need not have their leader's target: contexts that are equal are swapped. */
+static unsigned int perf_group_size(struct perf_event *event)
+{
+	struct perf_event_context *ctx = perf_event_ctx_lock(event);
+	unsigned int size = 1 + event->group_leader->nr_siblings;
+
+	perf_event_ctx_unlock(event, ctx);
+
+	return size;
+}
+
+static void perf_reopen_check_group(struct perf_reopen_check *check, struct perf_event *event)
+{
+	struct perf_event_context *ctx = perf_event_ctx_lock(event);
+	struct perf_event *leader = event->group_leader, *sibling;
+
+	perf_reopen_check_add(check, leader);
+	for_each_sibling_event(sibling, leader)
+		perf_reopen_check_add(check, sibling);
+	perf_event_ctx_unlock(event, ctx);
+}
+
+static void perf_reopen_check_sharers(struct perf_reopen_check *check, struct perf_buffer *rb)
+{
+	struct perf_event *event;
+	unsigned long flags;
+
+	/* RCU would keep the events, but not their targets. */
+	spin_lock_irqsave(&rb->event_lock, flags);
+	list_for_each_entry(event, &rb->event_list, rb_entry)
+		perf_reopen_check_add(check, event);
+	spin_unlock_irqrestore(&rb->event_lock, flags);
+}
+
+static int perf_event_try_reopen(struct perf_event *event, struct perf_buffer *rb, bool *again)
+{
+	struct perf_reopen_check check = {
+		.max_targets = perf_group_size(event) + (rb ? perf_buffer_count_events(rb) : 0),
+	};
+	int err = -ENOMEM;
+
+	check.targets = kvmalloc_array(check.max_targets, sizeof(*check.targets), GFP_KERNEL);
+	if (check.targets) {
+		perf_reopen_check_group(&check, event);
+		if (rb)
+			perf_reopen_check_sharers(&check, rb);
+		err = perf_reopen_check_all(&check, event);
+	}
+	*again = check.overflow;
+
+	while (check.nr_targets)
+		put_task_struct(check.targets[--check.nr_targets]);
+	kvfree(check.targets);
+
+	return err;
+}
+
 /**
  * perf_event_may_reopen - whether the caller could open an event afresh
  * @event: event
  *
  * PERF_FORMAT_GROUP shows the whole group, and the buffer all that share it, so
- * that all of them have to be allowed.
+ * that all of them have to be allowed, with their targets.
  *
- * Return: 0, -EACCES or what a security module answers
+ * Context: may sleep; perf_persistent_mutex is not held.
+ * Return: 0, -EACCES, -ENOMEM, -EINTR or what a security module answers
  */
 int perf_event_may_reopen(struct perf_event *event)
 {
-	struct perf_event *leader, *other;
-	struct perf_event_context *ctx;
-	struct perf_buffer *rb;
-	unsigned int needs;
+	struct perf_buffer *rb = ring_buffer_get(event);
+	bool again;
 	int err;
 
-	needs = perf_event_reopen_needs(event);
+	/* Again if others came to the group or the buffer meanwhile */
+	do {
+		err = perf_event_try_reopen(event, rb, &again);
+	} while (again && !fatal_signal_pending(current));
 
-	ctx = perf_event_ctx_lock(event);
-	leader = event->group_leader;
-	needs |= perf_event_reopen_needs(leader);
-	for_each_sibling_event(other, leader)
-		needs |= perf_event_reopen_needs(other);
-	perf_event_ctx_unlock(event, ctx);
-
-	rb = ring_buffer_get(event);
-	if (rb) {
-		rcu_read_lock();
-		list_for_each_entry_rcu(other, &rb->event_list, rb_entry)
-			needs |= perf_event_reopen_needs(other);
-		rcu_read_unlock();
+	if (rb)
 		ring_buffer_put(rb);
-	}
 
-	/* EPERM means locked memory to those who call DETACH */
-	err = perf_event_allow(needs);
-	return err == -EPERM ? -EACCES : err;
+	return again ? -EINTR : err;
 }
 
 /**
- * perf_persistent_allow - whether the caller may join, reopen, control, attach
- * @pp:	   id
- * @event: event that is or will be in it
+ * perf_persistent_is_owned - whether an id is the caller's
+ * @pp: id
  *
- * That takes to be the owner or CAP_PERFMON, and to be allowed the event now:
- * the capability passes the owner's checks, but not those of security modules.
+ * Who may join, reopen, control or attach is its owner or has CAP_PERFMON; and
+ * perf_event_may_reopen(). The capability passes what is asked of the owner
+ * there, but not security modules.
  *
- * Return: 0, -EACCES or what a security module answers
+ * Return: true if it is, or the caller has the capability
  */
-int perf_persistent_allow(struct perf_persistent *pp, struct perf_event *event)
+bool perf_persistent_is_owned(const struct perf_persistent *pp)
 {
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	if (!uid_eq(pp->owner, current_euid()) && !perfmon_capable())
-		return -EACCES;
-
-	return perf_event_may_reopen(event);
+	return uid_eq(pp->owner, current_euid()) || perfmon_capable();
 }
 
 /**

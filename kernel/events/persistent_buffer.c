@@ -20,15 +20,20 @@
 #include "persistent.h"
 
 /* Numbers for buffers, which must not be known by their address */
-static u64 perf_buffer_last_id;
+static atomic64_t perf_buffer_last_id = ATOMIC64_INIT(0);
+
+void perf_buffer_init_pins(struct perf_buffer *rb)
+{
+	mutex_init(&rb->pin_mutex);
+	rb->id = atomic64_inc_return(&perf_buffer_last_id);
+}
 
 /*
  * Whether what a mapping charged to its mm may be moved over to its user.
  */
-static int perf_buffer_may_charge(struct perf_buffer *rb)
+static int perf_buffer_may_charge(struct perf_buffer *rb, unsigned long memlock)
 {
 	struct user_struct *user = rb->mmap_user;
-	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
 
 	if (user != current_user() && !perfmon_capable())
 		return -EACCES;
@@ -37,7 +42,7 @@ static int perf_buffer_may_charge(struct perf_buffer *rb)
 		return 0;
 
 	if (perf_is_paranoid() && !capable(CAP_IPC_LOCK) &&
-	    atomic_long_read(&user->locked_vm) + rb->mmap_locked > limit)
+	    atomic_long_read(&user->locked_vm) + rb->mmap_locked > memlock >> PAGE_SHIFT)
 		return -EPERM;
 
 	return 0;
@@ -82,7 +87,7 @@ static int perf_buffer_check(struct perf_event *event, struct perf_buffer *rb, u
  * Take a pseudo-mapping of the buffer that @event has: all or nothing.
  */
 static int perf_buffer_pin_existing(struct perf_event *event, struct perf_buffer *rb,
-				    u32 nr_pages)
+				    const struct perf_detach *d)
 {
 	int err;
 
@@ -90,9 +95,9 @@ static int perf_buffer_pin_existing(struct perf_event *event, struct perf_buffer
 	guard(mutex)(&rb->pin_mutex);
 
 	/* perf_buffer_end() needs mmap_mutex before it can uncharge the buffer. */
-	err = perf_buffer_check(event, rb, nr_pages);
+	err = perf_buffer_check(event, rb, d->nr_pages);
 	if (!err)
-		err = perf_buffer_may_charge(rb);
+		err = perf_buffer_may_charge(rb, d->memlock);
 	if (err)
 		return err;
 
@@ -105,6 +110,25 @@ static int perf_buffer_pin_existing(struct perf_event *event, struct perf_buffer
 	return 0;
 }
 
+/**
+ * perf_buffer_count_events - how many events write to a buffer
+ * @rb: buffer
+ *
+ * Return: their number, which may be another one by now
+ */
+u32 perf_buffer_count_events(struct perf_buffer *rb)
+{
+	struct perf_event *event;
+	u32 n = 0;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(event, &rb->event_list, rb_entry)
+		n++;
+	rcu_read_unlock();
+
+	return n;
+}
+
 static bool perf_event_writes_records(struct perf_event *event)
 {
 	struct perf_event_attr *attr = &event->attr;
@@ -115,11 +139,17 @@ static bool perf_event_writes_records(struct perf_event *event)
 	       attr->context_switch || attr->text_poke;
 }
 
+/* A task and its children write where they are; a buffer is for one CPU at a time. */
+static bool perf_event_has_many_writers(struct perf_event *event)
+{
+	return event->cpu == -1 && event->attr.inherit;
+}
+
 static u32 perf_buffer_default_pages(struct perf_event *event)
 {
 	unsigned long kb = PERF_PERSISTENT_BUFFER_KB;
 
-	if (!perf_event_writes_records(event))
+	if (!perf_event_writes_records(event) || perf_event_has_many_writers(event))
 		return 0;
 
 	if (!perfmon_capable())
@@ -128,7 +158,7 @@ static u32 perf_buffer_default_pages(struct perf_event *event)
 	return max(kb >> (PAGE_SHIFT - 10), 1UL);
 }
 
-static int perf_buffer_pin_new(struct perf_event *event, u32 nr_pages)
+static int perf_buffer_pin_new(struct perf_event *event, u32 nr_pages, unsigned long memlock)
 {
 	struct user_struct *user = current_user();
 	long user_extra = nr_pages + 1L, extra;
@@ -137,7 +167,7 @@ static int perf_buffer_pin_new(struct perf_event *event, u32 nr_pages)
 
 	lockdep_assert_held(&event->mmap_mutex);
 
-	err = perf_mlock_split(user, atomic_long_read(&user->locked_vm),
+	err = perf_mlock_split(user, atomic_long_read(&user->locked_vm), memlock,
 			       &user_extra, &extra);
 	if (err)
 		return err;
@@ -178,11 +208,11 @@ static int perf_buffer_check_pages(u32 nr_pages)
 
 /**
  * perf_buffer_pin - keep the buffer of an event
- * @event:    event that enters the registry
- * @nr_pages: data pages, or 0 for what the event has or should have
+ * @event: event that enters the registry
+ * @d:	   how many data pages, or 0 for what the event has or should have
  *
  * An event that writes records gets a buffer if it has none, another one only
- * if @nr_pages asks for it.
+ * if @d asks for it.
  *
  * Context: may sleep; perf_persistent_mutex is held.
  * Return: 1 if perf_event::rb is pinned, 0 if there is none, or
@@ -194,14 +224,15 @@ static int perf_buffer_check_pages(u32 nr_pages)
  * * -EPERM: locked memory
  * * -ENOMEM, -EINTR
  */
-int perf_buffer_pin(struct perf_event *event, u32 nr_pages)
+int perf_buffer_pin(struct perf_event *event, const struct perf_detach *d)
 {
 	struct perf_buffer *rb;
+	u32 nr_pages;
 	int err;
 
 	lockdep_assert_held(&perf_persistent_mutex);
 
-	err = perf_buffer_check_pages(nr_pages);
+	err = perf_buffer_check_pages(d->nr_pages);
 	if (err)
 		return err;
 
@@ -209,7 +240,7 @@ int perf_buffer_pin(struct perf_event *event, u32 nr_pages)
 
 	rb = event->rb;
 	if (rb) {
-		err = perf_buffer_pin_existing(event, rb, nr_pages);
+		err = perf_buffer_pin_existing(event, rb, d);
 		if (err == -ENOENT)
 			/* Its last mapping is going; perf_mmap() does the same. */
 			ring_buffer_attach(event, NULL);
@@ -218,18 +249,19 @@ int perf_buffer_pin(struct perf_event *event, u32 nr_pages)
 	}
 
 	if (!event->rb) {
-		nr_pages = nr_pages ?: perf_buffer_default_pages(event);
+		if (d->nr_pages && perf_event_has_many_writers(event))
+			return -EINVAL;
+
+		nr_pages = d->nr_pages ?: perf_buffer_default_pages(event);
 		if (!nr_pages)
 			return 0;
 
-		err = perf_buffer_pin_new(event, nr_pages);
+		err = perf_buffer_pin_new(event, nr_pages, d->memlock);
 		if (err)
 			return err;
 	}
 
 	atomic_inc(&event->mmap_count);
-	if (!event->rb->id)
-		event->rb->id = ++perf_buffer_last_id;
 
 	return 1;
 }

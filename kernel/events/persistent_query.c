@@ -4,8 +4,12 @@
  *
  * An answer is put together under perf_persistent_mutex and copied out after.
  */
+#include <linux/cgroup.h>
 #include <linux/cpu.h>
 #include <linux/mm.h>
+#include <linux/nsproxy.h>
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
 #include <linux/sched/user.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -23,6 +27,7 @@
  * @attr:      as the event was opened, without addresses
  * @label:     event text
  * @filter:    text of the filter, or NULL
+ * @cgroup:    path of the cgroup, or NULL
  * @instances: @info.nr_instances of them
  * @sharers:   @info.nr_sharers of them
  */
@@ -31,9 +36,29 @@ struct perf_query {
 	struct perf_event_attr		attr;
 	char				label[PERF_PERSISTENT_LABEL_MAX];
 	char				*filter;
+	char				*cgroup;
 	struct perf_persistent_instance	*instances;
 	struct perf_persistent_instance	*sharers;
 };
+
+/*
+ * A task and its child may have swapped contexts, so that what was opened ended
+ * with the child; and children go on when the task has ended. It is over when
+ * nothing is left that counts for it.
+ */
+static enum perf_event_state perf_event_family_state(struct perf_event *event)
+{
+	enum perf_event_state state = READ_ONCE(event->state);
+	struct perf_event *child;
+
+	if (state != PERF_EVENT_STATE_EXIT)
+		return state;
+
+	guard(rcu)();
+	child = list_first_or_null_rcu(&event->child_list, struct perf_event, child_list);
+
+	return child ? READ_ONCE(child->state) : state;
+}
 
 /**
  * perf_instance_state - what an instance does
@@ -43,12 +68,16 @@ struct perf_query {
  */
 u32 perf_instance_state(const struct perf_instance *inst)
 {
-	enum perf_event_state state = READ_ONCE(inst->event->state);
+	struct perf_event *event = inst->event;
+	enum perf_event_state state = perf_event_family_state(event);
 
 	if (state <= PERF_EVENT_STATE_EXIT)
 		return PERF_PERSISTENT_STATE_EXITED;
-	if (!cpu_online(inst->cpu))
+	/* A task's event is not parked; it waits for the task to come to the CPU. */
+	if (READ_ONCE(event->parked) || (inst->task && inst->cpu >= 0 && !cpu_online(inst->cpu)))
 		return PERF_PERSISTENT_STATE_OFFLINE;
+	if (READ_ONCE(event->nr_suspends))
+		return PERF_PERSISTENT_STATE_SUSPENDED;
 	if (state == PERF_EVENT_STATE_ERROR)
 		return PERF_PERSISTENT_STATE_ERROR;
 	if (state == PERF_EVENT_STATE_OFF)
@@ -91,6 +120,25 @@ void perf_persistent_scrub_attr(struct perf_event_attr *attr)
 	attr->sig_data = 0;
 }
 
+/*
+ * The number of the target that the caller knows: -1 for none, 0 for one that is
+ * not in its namespace. The dead keep theirs.
+ */
+static pid_t perf_query_pid(struct perf_event *event)
+{
+	struct task_struct *task = perf_event_target(event);
+	pid_t pid;
+
+	if (!task)
+		return -1;
+
+	pid = task_pid_vnr(task);
+	if (!pid && event->persistent)
+		pid = pid_vnr(event->persistent->pid);
+
+	return pid;
+}
+
 static void perf_query_event(struct perf_persistent_instance *out, struct perf_event *event)
 {
 	struct perf_instance *inst = event->persistent;
@@ -100,7 +148,7 @@ static void perf_query_event(struct perf_persistent_instance *out, struct perf_e
 
 	*out = (struct perf_persistent_instance){
 		.cpu		= event->orig_cpu,
-		.pid		= -1,
+		.pid		= perf_query_pid(event),
 		.event_id	= primary_event_id(event),
 	};
 
@@ -135,36 +183,25 @@ static int perf_query_instances(struct perf_query *q, struct perf_persistent *pp
 	return 0;
 }
 
-static u32 perf_buffer_count_events(struct perf_buffer *rb)
-{
-	struct perf_event *event;
-	u32 n = 0;
-
-	rcu_read_lock();
-	list_for_each_entry_rcu(event, &rb->event_list, rb_entry)
-		n++;
-	rcu_read_unlock();
-
-	return n;
-}
-
 /* Who comes between counting and listing is left out, as if it came later. */
 static int perf_query_sharers(struct perf_query *q, struct perf_buffer *rb)
 {
 	u32 max = perf_buffer_count_events(rb), n = 0;
 	struct perf_event *event;
+	unsigned long flags;
 
 	q->sharers = kvcalloc(max, sizeof(*q->sharers), GFP_KERNEL_ACCOUNT);
 	if (!q->sharers)
 		return -ENOMEM;
 
-	rcu_read_lock();
-	list_for_each_entry_rcu(event, &rb->event_list, rb_entry) {
+	/* RCU would keep the events, but not their targets. */
+	spin_lock_irqsave(&rb->event_lock, flags);
+	list_for_each_entry(event, &rb->event_list, rb_entry) {
 		if (n == max)
 			break;
 		perf_query_event(&q->sharers[n++], event);
 	}
-	rcu_read_unlock();
+	spin_unlock_irqrestore(&rb->event_lock, flags);
 	q->info.nr_sharers = n;
 
 	return 0;
@@ -190,9 +227,19 @@ static void perf_buffer_read_head(void *info)
 static u64 perf_buffer_reserved_head(struct perf_event *event, struct perf_buffer *rb)
 {
 	struct perf_buffer_head h = { .rb = rb };
+	int cpu = event->cpu;
+
+	/*
+	 * Without a CPU, the only writer is a task. What it wrote before it came to
+	 * the CPU where it is now, or was last, is as visible as its move there.
+	 */
+	if (cpu < 0) {
+		smp_mb();
+		cpu = task_cpu(event->hw.target);
+	}
 
 	/* A CPU that is offline writes nothing. */
-	if (smp_call_function_single(event->cpu, perf_buffer_read_head, &h, 1))
+	if (smp_call_function_single(cpu, perf_buffer_read_head, &h, 1))
 		perf_buffer_read_head(&h);
 
 	return h.head;
@@ -237,6 +284,52 @@ static int perf_query_filter(struct perf_query *q, struct perf_event *event)
 	return err;
 }
 
+static int perf_query_cgroup(struct perf_query *q, struct perf_event *event)
+{
+#ifdef CONFIG_CGROUP_PERF
+	int err;
+
+	if (!event->cgrp)
+		return 0;
+
+	q->cgroup = kzalloc(PATH_MAX, GFP_KERNEL_ACCOUNT);
+	if (!q->cgroup)
+		return -ENOMEM;
+
+	err = cgroup_path_ns(event->cgrp->css.cgroup, q->cgroup, PATH_MAX,
+			     current->nsproxy->cgroup_ns);
+	if (err < 0)
+		return err;
+#endif
+	return 0;
+}
+
+static void perf_query_offline(struct perf_query *q, struct perf_instance *inst)
+{
+	struct perf_event *event = inst->event;
+	struct perf_event_context *ctx = perf_event_ctx_lock(event);
+
+	q->info.offline_count = inst->offline_count;
+	q->info.offline_time = inst->offline_time;
+	if (event->parked)
+		q->info.offline_time += ktime_get_boottime_ns() - inst->offline_since;
+	perf_event_ctx_unlock(event, ctx);
+}
+
+/*
+ * All that is left of an event whose time to live ran out, for those who have it
+ * open and want to know why it reports POLLHUP.
+ */
+static void perf_query_ended(struct perf_query *q, struct perf_event *event)
+{
+	perf_query_event(&q->info.self, event);
+	q->info.self.state = event->ended;
+	q->info.ended = event->ended;
+	q->info.lost = atomic64_read(&event->lost_samples);
+	q->attr = event->orig_attr;
+	perf_persistent_scrub_attr(&q->attr);
+}
+
 static int perf_query_fill(struct perf_query *q, struct perf_event *event)
 {
 	struct perf_persistent_query *info = &q->info;
@@ -247,11 +340,18 @@ static int perf_query_fill(struct perf_query *q, struct perf_event *event)
 	guard(mutex)(&perf_persistent_mutex);
 
 	inst = event->persistent;
-	if (!inst)
-		return -EINVAL;
+	if (!inst) {
+		if (!event->ended)
+			return -EINVAL;
+		perf_query_ended(q, event);
+		return 0;
+	}
 	pp = inst->pp;
 
 	perf_query_event(&info->self, event);
+	perf_query_offline(q, inst);
+	if (info->self.state == PERF_PERSISTENT_STATE_EXITED)
+		info->ended = PERF_PERSISTENT_STATE_EXITED;
 	info->flags = pp->flags;
 	if (event->nr_siblings)
 		info->flags |= PERF_PERSISTENT_GROUP_LEADER;
@@ -261,7 +361,7 @@ static int perf_query_fill(struct perf_query *q, struct perf_event *event)
 	info->age = ktime_get_boottime_ns() - pp->created;
 	info->ttl = perf_persistent_time_left(pp);
 	info->lost = atomic64_read(&event->lost_samples);
-	strscpy(info->name, pp->name, sizeof(info->name));
+	strscpy(info->name, pp->name->text, sizeof(info->name));
 
 	q->attr = inst->member->attr;
 	perf_persistent_scrub_attr(&q->attr);
@@ -270,6 +370,8 @@ static int perf_query_fill(struct perf_query *q, struct perf_event *event)
 	err = perf_query_instances(q, pp);
 	if (!err)
 		err = perf_query_filter(q, event);
+	if (!err)
+		err = perf_query_cgroup(q, event);
 	if (!err)
 		err = perf_query_buffer(q, event);
 
@@ -291,19 +393,23 @@ static int perf_query_put(u64 addr, u32 *room, const void *src, u32 have, size_t
 	return copy_to_user(u64_to_user_ptr(addr), src, n * unit) ? -EFAULT : 0;
 }
 
+/* The same for a text, or for none */
+static int perf_query_put_text(u64 addr, u32 *room, const char *text)
+{
+	return perf_query_put(addr, room, text, text ? strlen(text) + 1 : 0, 1);
+}
+
 static int perf_query_put_parts(struct perf_query *q, struct perf_persistent_query *u)
 {
 	int err;
 
 	err = perf_query_put(u->attr, &u->attr_size, &q->attr, sizeof(q->attr), 1);
 	if (!err)
-		err = perf_query_put(u->label, &u->label_size, q->label,
-				     strlen(q->label) + 1, 1);
-	if (!err && q->filter)
-		err = perf_query_put(u->filter, &u->filter_size, q->filter,
-				     strlen(q->filter) + 1, 1);
-	else
-		u->filter_size = 0;
+		err = perf_query_put_text(u->label, &u->label_size, q->label);
+	if (!err)
+		err = perf_query_put_text(u->filter, &u->filter_size, q->filter);
+	if (!err)
+		err = perf_query_put_text(u->cgroup, &u->cgroup_size, q->cgroup);
 	if (!err)
 		err = perf_query_put(u->instances, &u->nr_instances, q->instances,
 				     q->info.nr_instances, sizeof(*q->instances));
@@ -322,6 +428,7 @@ static int perf_query_put_parts(struct perf_query *q, struct perf_persistent_que
 	q->info.attr_size = u->attr_size;
 	q->info.label_size = u->label_size;
 	q->info.filter_size = u->filter_size;
+	q->info.cgroup_size = u->cgroup_size;
 	q->info.size = u->size;
 
 	return 0;
@@ -346,8 +453,8 @@ static int perf_query_put_info(struct perf_query *q, unsigned long arg)
  * @arg:   address of a struct perf_persistent_query
  *
  * Context: may sleep; takes perf_persistent_mutex.
- * Return: 0, -EINVAL for an event that is not persistent or a struct that is
- * too small, -EFAULT, -E2BIG, -ENOMEM.
+ * Return: 0, -EINVAL for an event that neither is persistent nor was until its
+ * time ran out, or a struct that is too small, -EFAULT, -E2BIG, -ENOMEM.
  */
 long perf_persistent_query(struct perf_event *event, unsigned long arg)
 {
@@ -370,6 +477,7 @@ long perf_persistent_query(struct perf_event *event, unsigned long arg)
 		err = perf_query_put_info(q, arg);
 
 	kfree(q->filter);
+	kfree(q->cgroup);
 	kvfree(q->instances);
 	kvfree(q->sharers);
 	kfree(q);
@@ -397,7 +505,7 @@ void perf_persistent_show_fdinfo(struct seq_file *m, struct file *file)
 		return;
 
 	seq_printf(m, "persistent-id:\t%u\n", inst->pp->id);
-	seq_printf(m, "persistent-name:\t%s\n", inst->pp->name);
+	seq_printf(m, "persistent-name:\t%s\n", inst->pp->name->text);
 	seq_printf(m, "persistent-member:\t%u\n", inst->member->nr);
 	seq_printf(m, "persistent-instance:\t%u\n", inst->nr);
 	seq_printf(m, "persistent-owner:\t%u\n",

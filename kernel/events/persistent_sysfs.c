@@ -42,7 +42,7 @@ struct perf_persistent_attribute {
 
 static ssize_t name_show(struct perf_persistent *pp, char *buf)
 {
-	return sysfs_emit(buf, "%s\n", pp->name);
+	return sysfs_emit(buf, "%s\n", pp->name->text);
 }
 PERF_PERSISTENT_ATTR(name);
 
@@ -86,8 +86,10 @@ static ssize_t cpus_show(struct perf_persistent *pp, char *buf)
 	if (!zalloc_cpumask_var(&cpus, GFP_KERNEL))
 		return -ENOMEM;
 
-	xa_for_each(&pp->instances, nr, inst)
-		cpumask_set_cpu(inst->cpu, cpus);
+	xa_for_each(&pp->instances, nr, inst) {
+		if (inst->cpu >= 0)
+			cpumask_set_cpu(inst->cpu, cpus);
+	}
 	len = cpumap_print_to_pagebuf(true, buf, cpus);
 	free_cpumask_var(cpus);
 
@@ -189,7 +191,7 @@ static const struct sysfs_ops perf_persistent_sysfs_ops = {
 
 static void perf_persistent_kobj_release(struct kobject *kobj)
 {
-	kfree(container_of(kobj, struct perf_persistent, kobj));
+	perf_persistent_free(container_of(kobj, struct perf_persistent, kobj));
 }
 
 static const struct kobj_type perf_persistent_ktype = {
@@ -202,9 +204,41 @@ static const struct kobj_type perf_persistent_ktype = {
 static ssize_t perf_persistent_event_show(struct device *dev, struct device_attribute *attr,
 					  char *buf)
 {
-	struct perf_persistent *pp = container_of(attr, struct perf_persistent, event_attr);
+	struct perf_persistent_name *name;
 
-	return sysfs_emit(buf, "id=0x%x\n", pp->id);
+	name = container_of(attr, struct perf_persistent_name, event_attr);
+
+	return sysfs_emit(buf, "id=0x%x\n", name->id);
+}
+
+/**
+ * perf_persistent_sysfs_add_name - make the file of a name
+ * @name: name with its text and its id
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ * Return: 0 or -ENOMEM
+ */
+int perf_persistent_sysfs_add_name(struct perf_persistent_name *name)
+{
+	sysfs_attr_init(&name->event_attr.attr);
+	name->event_attr.attr.name = name->text;
+	name->event_attr.attr.mode = 0444;
+	name->event_attr.show = perf_persistent_event_show;
+
+	return sysfs_add_file_to_group(&perf_persistent_pmu.dev->kobj,
+				       &name->event_attr.attr, "events");
+}
+
+/**
+ * perf_persistent_sysfs_remove_name - undo perf_persistent_sysfs_add_name()
+ * @name: name
+ *
+ * Context: waits for readers; perf_persistent_mutex is not held.
+ */
+void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name)
+{
+	sysfs_remove_file_from_group(&perf_persistent_pmu.dev->kobj,
+				     &name->event_attr.attr, "events");
 }
 
 /**
@@ -217,7 +251,7 @@ void perf_persistent_kobj_init(struct perf_persistent *pp)
 }
 
 /**
- * perf_persistent_sysfs_add - make the entries of an id
+ * perf_persistent_sysfs_add - make the folder of an id
  * @pp: id with its number and name
  *
  * Context: may sleep; perf_persistent_mutex is not held.
@@ -225,22 +259,7 @@ void perf_persistent_kobj_init(struct perf_persistent *pp)
  */
 int perf_persistent_sysfs_add(struct perf_persistent *pp)
 {
-	int err;
-
-	err = kobject_add(&pp->kobj, perf_persistent_ids_kobj, "%u", pp->id);
-	if (err)
-		return err;
-
-	sysfs_attr_init(&pp->event_attr.attr);
-	pp->event_attr.attr.name = pp->name;
-	pp->event_attr.attr.mode = 0444;
-	pp->event_attr.show = perf_persistent_event_show;
-	err = sysfs_add_file_to_group(&perf_persistent_pmu.dev->kobj,
-				      &pp->event_attr.attr, "events");
-	if (err)
-		kobject_del(&pp->kobj);
-
-	return err;
+	return kobject_add(&pp->kobj, perf_persistent_ids_kobj, "%u", pp->id);
 }
 
 /**
@@ -251,8 +270,6 @@ int perf_persistent_sysfs_add(struct perf_persistent *pp)
  */
 void perf_persistent_sysfs_remove(struct perf_persistent *pp)
 {
-	sysfs_remove_file_from_group(&perf_persistent_pmu.dev->kobj,
-				     &pp->event_attr.attr, "events");
 	kobject_del(&pp->kobj);
 }
 

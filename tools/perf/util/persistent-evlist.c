@@ -110,6 +110,24 @@ static int evlist__add_member(struct evlist *evlist, struct persistent_member *m
 }
 
 /*
+ * An event of perf's is told by its CPU. Those of tasks are not, nor are those of
+ * several cgroups on a CPU.
+ */
+static bool persistent__told_by_cpu(struct perf_persistent_instance *instances, int nr)
+{
+	for (int i = 0; i < nr; i++) {
+		if (instances[i].pid != -1)
+			return false;
+		for (int j = 0; j < i; j++) {
+			if (instances[i].member == instances[j].member &&
+			    instances[i].cpu == instances[j].cpu)
+				return false;
+		}
+	}
+	return true;
+}
+
+/*
  * Returns how many events were added, or a negative error.
  */
 int evlist__add_persistent(struct evlist *evlist, u32 id, int instance)
@@ -124,6 +142,14 @@ int evlist__add_persistent(struct evlist *evlist, u32 id, int instance)
 		pr_err("%s, id %u, cannot be opened: %s\n", name, id, nr == -EACCES ?
 		       "it is somebody else's, which takes CAP_PERFMON" : strerror(-nr));
 		return nr;
+	}
+
+	if (!persistent__told_by_cpu(instances, nr)) {
+		persistent__value(id, "name", name, sizeof(name));
+		pr_err("%s, id %u, has events of tasks or of several cgroups, which perf cannot read yet\n",
+		       name, id);
+		free(instances);
+		return -EOPNOTSUPP;
 	}
 
 	for (i = 0; i < nr; i++)

@@ -108,6 +108,7 @@ struct answer {
 	struct perf_persistent_query	info;
 	struct perf_event_attr		attr;
 	char				label[PERF_PERSISTENT_LABEL_MAX];
+	char				cgroup[256];
 	struct perf_persistent_instance	instances[32];
 	struct perf_persistent_instance	sharers[32];
 };
@@ -120,12 +121,29 @@ static inline int query(int fd, struct answer *a)
 	a->info.attr_size = sizeof(a->attr);
 	a->info.label = addr(a->label);
 	a->info.label_size = sizeof(a->label);
+	a->info.cgroup = addr(a->cgroup);
+	a->info.cgroup_size = sizeof(a->cgroup);
 	a->info.instances = addr(a->instances);
 	a->info.nr_instances = ARRAY_LEN(a->instances);
 	a->info.sharers = addr(a->sharers);
 	a->info.nr_sharers = ARRAY_LEN(a->sharers);
 
 	return event_ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &a->info);
+}
+
+/* What an event does, or why I am not told */
+static inline int state_of(int fd)
+{
+	struct answer a;
+	int err = query(fd, &a);
+
+	return err ?: a.info.self.state;
+}
+
+/* Stop the event of a file for as long as it is open */
+static inline int suspend(int fd)
+{
+	return event_ioctl(fd, PERF_EVENT_IOC_SUSPEND, NULL);
 }
 
 /* Time */
@@ -247,15 +265,19 @@ static inline bool registry_has(int id)
 
 static inline void stop(int id)
 {
+	char path[80];
 	__u32 nr;
-	int fd;
+	int fd, left;
 
-	for (nr = 0; nr < 4096 && registry_has(id); nr++) {
+	snprintf(path, sizeof(path), REGISTRY "/ids/%d/instances", id);
+	left = read_number(path);
+	for (nr = 0; nr < 4096 && left > 0; nr++) {
 		fd = reopen_instance(id, nr);
 		if (fd < 0)
 			continue;
 		attach(fd);
 		close(fd);
+		left--;
 	}
 }
 
@@ -403,6 +425,28 @@ static inline int pin(int cpu)
 	sched_setaffinity(0, sizeof(set), &set);
 
 	return cpu;
+}
+
+/* The CPU that goes offline, and comes back at the latest with hot_teardown() */
+#define HOT_CPU		1
+#define HOT_CPU_ONLINE	"/sys/devices/system/cpu/cpu1/online"
+
+static inline int set_online(bool online)
+{
+	return write_number(HOT_CPU_ONLINE, online);
+}
+
+static inline void drive_there(enum event event, unsigned int n)
+{
+	pin(HOT_CPU);
+	drive(event, n);
+	pin(0);
+}
+
+static inline void hot_teardown(struct __test_metadata *_metadata, struct registry *r)
+{
+	EXPECT_EQ(0, set_online(true));
+	registry_teardown(_metadata, r);
 }
 
 /* Buffers */

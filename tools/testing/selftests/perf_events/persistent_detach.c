@@ -156,12 +156,6 @@ TEST_F(detach, reserved)
 	EXPECT_REFUSED(-EINVAL, self->fd, DETACH(self->fd, .__reserved = 1));
 }
 
-/* CPUs that come later are not supported yet. */
-TEST_F(detach, every_cpu)
-{
-	EXPECT_REFUSED(-EOPNOTSUPP, self->fd, DETACH(self->fd, .flags = PERF_DETACH_EVERY_CPU));
-}
-
 /* There is no such id to join. */
 TEST_F(detach, join_unknown_id)
 {
@@ -226,22 +220,28 @@ TEST_F(detach, sigtrap)
 	EXPECT_REFUSED(-EINVAL, self->fd, detach(fd));
 }
 
-/* Events of tasks cannot be detached yet. */
+/* One id keeps events of a CPU, of a task and of both side by side. */
 TEST_F(detach, task)
 {
-	EXPECT_EQ(-EOPNOTSUPP, detach(event_open(&self->attr, 0, TASK_CPU, -1, 0)));
-	EXPECT_REFUSED(-EOPNOTSUPP, self->fd,
-		       detach(event_open(&self->attr, 0, self->cpu, -1, 0)));
+	int id = detach(self->fd);
+
+	ASSERT_LT(0, id);
+	EXPECT_EQ(id, DETACH(event_open(&self->attr, 0, TASK_CPU, -1, 0), .id = id));
+	EXPECT_EQ(id, DETACH(event_open(&self->attr, 0, self->cpu, -1, 0), .id = id));
+	EXPECT_EQ(-EEXIST, DETACH(event_open(&self->attr, 0, TASK_CPU, -1, 0), .id = id));
+	EXPECT_EQ(-EEXIST, DETACH(event_open(&self->attr, 0, self->cpu, -1, 0), .id = id));
 }
 
-/* Nor can those of cgroups. */
-TEST_F(detach, cgroup)
+/* A task and its children write on all CPUs at once: there is no buffer for that. */
+TEST_F(detach, buffer_for_children)
 {
-	int cgroup = open("/sys/fs/cgroup", O_RDONLY);
-	int fd = event_open(&self->attr, cgroup, self->cpu, -1, PERF_FLAG_PID_CGROUP);
+	int fd;
 
-	ASSERT_LE(0, fd);
-	EXPECT_REFUSED(-EOPNOTSUPP, self->fd, detach(fd));
+	self->attr.inherit = 1;
+	fd = event_open(&self->attr, 0, TASK_CPU, -1, 0);
+	EXPECT_EQ(-EINVAL, DETACH(fd, .buffer_pages = 1));
+	EXPECT_REFUSED(-EINVAL, fd, DETACH(fd, .buffer_pages = 128));
+	EXPECT_LT(0, DETACH(event_open(&self->attr, 0, self->cpu, -1, 0), .buffer_pages = 1));
 }
 
 /* attr.persistent is refused for the same events, and opens nothing then. */
@@ -251,10 +251,11 @@ TEST_F(detach, persistent_at_open)
 
 	close(next);
 	self->attr.persistent = 1;
-	EXPECT_EQ(-EOPNOTSUPP, event_open(&self->attr, 0, TASK_CPU, -1, 0));
 	EXPECT_EQ(-EINVAL, event_open(&self->attr, -1, self->cpu, self->fd, 0));
 	EXPECT_EQ(next, dup(self->fd));
-	expect_untouched(_metadata, self->fd);
+	EXPECT_EQ(0, registry_count("ids"));
+	EXPECT_LE(0, event_open(&self->attr, 0, TASK_CPU, -1, 0));
+	EXPECT_EQ(1, registry_count("ids"));
 }
 
 /* A sibling cannot stay when its leader goes. */
@@ -318,9 +319,12 @@ TEST_F(detach, set)
 	EXPECT_EQ(-EINVAL, SET(self->fd, .flags = 8 | PERF_PERSISTENT_SET_COMMITTED));
 	EXPECT_EQ(-EINVAL, SET(self->fd, .flags = PERF_PERSISTENT_SET_COMMITTED |
 						  PERF_PERSISTENT_SET_TTL, .ttl = -1ULL));
-	EXPECT_EQ(-EOPNOTSUPP, SET(self->fd, .name = addr("x"),
-				   .flags = PERF_PERSISTENT_SET_NAME |
-					    PERF_PERSISTENT_SET_COMMITTED));
+	EXPECT_EQ(-EINVAL, SET(self->fd, .name = addr("X"),
+			       .flags = PERF_PERSISTENT_SET_NAME |
+					PERF_PERSISTENT_SET_COMMITTED));
+	EXPECT_EQ(-EFAULT, SET(self->fd, .name = 8,
+			       .flags = PERF_PERSISTENT_SET_NAME |
+					PERF_PERSISTENT_SET_COMMITTED));
 	ASSERT_EQ(0, query(self->fd, &a));
 	EXPECT_NE(0, a.info.flags & PERF_PERSISTENT_UNCOMMITTED);
 }
@@ -335,11 +339,14 @@ TEST_F(detach, set_longer)
 	EXPECT_EQ(-E2BIG, event_ioctl(self->fd, PERF_EVENT_IOC_SET_PERSISTENT, unknown));
 }
 
-/* Suspending is not supported yet. */
+/* Suspending takes no argument, and is for what is persistent. */
 TEST_F(detach, suspend)
 {
+	EXPECT_EQ(-EINVAL, suspend(self->fd));
 	ASSERT_LT(0, detach(self->fd));
-	EXPECT_EQ(-EOPNOTSUPP, event_ioctl(self->fd, PERF_EVENT_IOC_SUSPEND, NULL));
+	EXPECT_EQ(-EINVAL, event_ioctl(self->fd, PERF_EVENT_IOC_SUSPEND, (void *)1));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
+	EXPECT_EQ(0, suspend(self->fd));
 }
 
 TEST_HARNESS_MAIN

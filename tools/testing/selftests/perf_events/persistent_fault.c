@@ -6,6 +6,8 @@
  * fail, until it runs to its end. The user may have just what he needs, so that
  * he could not go on if anything was still counted or charged.
  */
+#include <signal.h>
+
 #include "persistent.h"
 
 #define PAGES	2
@@ -245,6 +247,41 @@ static int set(struct target *t)
 	return SET(t->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1000000000000);
 }
 
+static int rename_it(struct target *t)
+{
+	return SET(t->fd, .flags = PERF_PERSISTENT_SET_NAME, .name = addr("other"));
+}
+
+static int rename_back(struct target *t)
+{
+	return SET(t->fd, .flags = PERF_PERSISTENT_SET_NAME, .name = addr("name"));
+}
+
+static int rename_to_default(struct target *t)
+{
+	return SET(t->fd, .flags = PERF_PERSISTENT_SET_NAME);
+}
+
+static int suspend_it(struct target *t)
+{
+	return suspend(t->reopened);
+}
+
+static int map_for_reading(struct target *t)
+{
+	return ring_map(&t->ring, t->reopened, PAGES, PROT_READ);
+}
+
+/* An event of this process, with its buffer or with its children instead of one */
+static int open_for_task(struct target *t, bool inherit)
+{
+	t->attr.inherit = inherit;
+	close(t->fd);
+	t->fd = event_open(&t->attr, 0, -1, -1, 0);
+
+	return t->fd < 0 ? t->fd : 0;
+}
+
 static int detach_again(struct target *t)
 {
 	t->id = detach_all_parts(t);
@@ -300,6 +337,53 @@ TEST_F(fault, map)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, map, unmap));
+}
+
+/* A reader's mapping. */
+TEST_F(fault, map_for_reading)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	ASSERT_LE(0, open_by_id(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, map_for_reading, unmap));
+}
+
+/* An event of a task, with a buffer. */
+TEST_F(fault, detach_task)
+{
+	ASSERT_EQ(0, open_for_task(&self->target, false));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, detach_all_parts, attach_fd));
+}
+
+/* An event of a task with its children. */
+TEST_F(fault, detach_inherited)
+{
+	pid_t child;
+
+	ASSERT_EQ(0, open_for_task(&self->target, true));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child)
+		pause();
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, detach_default, attach_fd));
+	ASSERT_EQ(0, kill(child, SIGKILL));
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+}
+
+/* A new name: it has the old one as long as that is not done, and never both. */
+TEST_F(fault, rename)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, rename_it, rename_back));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target,
+			  rename_to_default, rename_back));
+}
+
+/* Suspending does not fail for want of memory. */
+TEST_F(fault, suspend)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	ASSERT_LE(0, open_by_id(&self->target));
+	EXPECT_LE(0, walk(_metadata, self->fail_nth, &self->target, suspend_it, nothing));
 }
 
 /* A question with everything that can be asked. */

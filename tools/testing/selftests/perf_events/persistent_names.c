@@ -2,7 +2,12 @@
 /*
  * Persistent perf events: what they can be called.
  */
+#include <signal.h>
+
 #include "persistent.h"
+
+#define ROUNDS	100
+#define HOUR	3600000000000ULL
 
 FIXTURE(names)
 {
@@ -154,6 +159,247 @@ TEST_F(names, no_squatting)
 	EXPECT_LT(0, detach_named("same"));
 	ASSERT_EQ(0, become(0));
 	EXPECT_LT(0, detach_named("same"));
+}
+
+FIXTURE(rename)
+{
+	struct registry		registry;
+	int			fd;
+	int			id;
+};
+
+FIXTURE_SETUP(rename)
+{
+	registry_setup(_metadata, &self->registry);
+	ASSERT_EQ(0, set_sysctl(PARANOID, 0));
+	self->fd = open_event();
+	self->id = DETACH(self->fd, .name = addr("first"), .flags = PERF_DETACH_UNCOMMITTED);
+	ASSERT_LT(0, self->id);
+}
+
+FIXTURE_TEARDOWN_PARENT(rename)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+static int rename_to(int fd, const char *name)
+{
+	return SET(fd, .flags = PERF_PERSISTENT_SET_NAME, .name = addr(name));
+}
+
+/* It has that name and no other, wherever one looks. */
+static void expect_name(struct __test_metadata *_metadata, int fd, int id, const char *name)
+{
+	char path[128], text[128], expected[128];
+	struct answer a;
+
+	ASSERT_EQ(0, query(fd, &a));
+	EXPECT_STREQ(name, a.info.name);
+	EXPECT_EQ(registry_count("ids"), registry_count("events"));
+
+	snprintf(path, sizeof(path), REGISTRY "/ids/%d/name", id);
+	snprintf(expected, sizeof(expected), "%s\n", name);
+	ASSERT_LT(0, read_file(path, text, sizeof(text)));
+	EXPECT_STREQ(expected, text);
+
+	snprintf(path, sizeof(path), REGISTRY "/events/%s", name);
+	snprintf(expected, sizeof(expected), "id=0x%x\n", id);
+	ASSERT_LT(0, read_file(path, text, sizeof(text)));
+	EXPECT_STREQ(expected, text);
+}
+
+/* It gets another name, and the old one is free at once. */
+TEST_F(rename, twice)
+{
+	ASSERT_EQ(0, rename_to(self->fd, "second"));
+	expect_name(_metadata, self->fd, self->id, "second");
+	EXPECT_FALSE(named("first"));
+	EXPECT_LT(0, detach_named("first"));
+
+	ASSERT_EQ(0, rename_to(reopen(self->id), "third"));
+	expect_name(_metadata, self->fd, self->id, "third");
+	EXPECT_FALSE(named("second"));
+}
+
+/* It can go back to the name that it had. */
+TEST_F(rename, to_and_fro)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		ASSERT_EQ(0, rename_to(self->fd, "second"));
+		ASSERT_EQ(0, rename_to(self->fd, "first"));
+	}
+	expect_name(_metadata, self->fd, self->id, "first");
+}
+
+/* Without a name it is called as if it had never had one. */
+TEST_F(rename, to_default)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "p%d", self->id);
+	ASSERT_EQ(0, rename_to(self->fd, NULL));
+	expect_name(_metadata, self->fd, self->id, name);
+	EXPECT_FALSE(named("first"));
+
+	ASSERT_EQ(0, rename_to(self->fd, "first"));
+	ASSERT_EQ(0, rename_to(self->fd, ""));
+	expect_name(_metadata, self->fd, self->id, name);
+}
+
+/* A name is free when the one who got it by renaming is gone. */
+TEST_F(rename, free_after_its_end)
+{
+	ASSERT_EQ(0, rename_to(self->fd, "second"));
+	stop(self->id);
+	EXPECT_EQ(0, registry_count("events"));
+	EXPECT_EQ(-EINVAL, rename_to(self->fd, "third"));
+	EXPECT_LT(0, detach_named("second"));
+	EXPECT_LT(0, detach_named("first"));
+	EXPECT_LT(0, detach_named("third"));
+}
+
+/* All of what I set is set, or nothing. */
+static void expect_nothing_set(struct __test_metadata *_metadata, int error, int fd, int id,
+			       __u64 name)
+{
+	struct answer a;
+
+	EXPECT_EQ(error, SET(fd, .name = name, .ttl = HOUR,
+			     .flags = PERF_PERSISTENT_SET_NAME | PERF_PERSISTENT_SET_TTL |
+				      PERF_PERSISTENT_SET_COMMITTED));
+	expect_name(_metadata, fd, id, "first");
+	ASSERT_EQ(0, query(fd, &a));
+	EXPECT_EQ(0, a.info.ttl);
+	EXPECT_EQ(PERF_PERSISTENT_UNCOMMITTED, a.info.flags);
+}
+
+/* A name that another has it does not get. */
+TEST_F(rename, taken)
+{
+	int other = detach_named("taken");
+
+	ASSERT_LT(0, other);
+	expect_nothing_set(_metadata, -EEXIST, self->fd, self->id, addr("taken"));
+	stop(other);
+	EXPECT_EQ(0, rename_to(self->fd, "taken"));
+}
+
+/* Nor one that is none. */
+TEST_F(rename, bad)
+{
+	char name[PERF_PERSISTENT_NAME_MAX + 1] = "";
+
+	expect_nothing_set(_metadata, -EINVAL, self->fd, self->id, addr("Bad"));
+	expect_nothing_set(_metadata, -EINVAL, self->fd, self->id, addr("p1"));
+	expect_nothing_set(_metadata, -EFAULT, self->fd, self->id, 8);
+	memset(name, 'a', PERF_PERSISTENT_NAME_MAX);
+	expect_nothing_set(_metadata, -EINVAL, self->fd, self->id, addr(name));
+}
+
+/* With the name I set everything else that I ask for. */
+TEST_F(rename, with_all)
+{
+	struct answer a;
+
+	ASSERT_EQ(0, SET(self->fd, .name = addr("second"), .ttl = HOUR,
+			 .flags = PERF_PERSISTENT_SET_NAME | PERF_PERSISTENT_SET_TTL |
+				  PERF_PERSISTENT_SET_COMMITTED));
+	expect_name(_metadata, self->fd, self->id, "second");
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_NE(0, a.info.ttl);
+	EXPECT_EQ(0, a.info.flags);
+}
+
+/* Without being asked for, the name is not set. */
+TEST_F(rename, not_asked_for)
+{
+	ASSERT_EQ(0, SET(self->fd, .name = addr("second"),
+			 .flags = PERF_PERSISTENT_SET_COMMITTED));
+	expect_name(_metadata, self->fd, self->id, "first");
+}
+
+/* A user's event keeps the user's prefix. */
+TEST_F(rename, prefix)
+{
+	int fd = open_event(), id;
+	char name[32];
+
+	ASSERT_EQ(0, become(USER));
+	id = detach(fd);
+	ASSERT_LT(0, id);
+	ASSERT_EQ(0, rename_to(fd, "cycles"));
+	expect_name(_metadata, fd, id, "u1000-cycles");
+	ASSERT_EQ(0, rename_to(fd, "first"));
+	expect_name(_metadata, fd, id, "u1000-first");
+	ASSERT_EQ(0, rename_to(fd, NULL));
+	snprintf(name, sizeof(name), "u1000-p%d", id);
+	expect_name(_metadata, fd, id, name);
+}
+
+/* What is another's I cannot rename, not even with a descriptor that I was passed. */
+TEST_F(rename, stranger)
+{
+	ASSERT_EQ(0, become(USER));
+	expect_nothing_set(_metadata, -EACCES, self->fd, self->id, addr("mine"));
+	ASSERT_EQ(0, become(0));
+	EXPECT_FALSE(named("u1000-mine"));
+	EXPECT_FALSE(named("mine"));
+}
+
+static void read_events(void)
+{
+	char path[PATH_MAX], text[64];
+	struct dirent *entry;
+	DIR *d;
+
+	for (;;) {
+		d = opendir(REGISTRY "/events");
+		while (d && (entry = readdir(d))) {
+			snprintf(path, sizeof(path), REGISTRY "/events/%s", entry->d_name);
+			read_file(path, text, sizeof(text));
+		}
+		if (d)
+			closedir(d);
+	}
+}
+
+/* Two who rename it, with others reading, leave it one name; and at its end, none. */
+TEST_F(rename, against_each_other)
+{
+	pid_t reader = fork(), child;
+	struct answer a;
+	int round, i;
+
+	ASSERT_LE(0, reader);
+	if (!reader)
+		read_events();
+
+	for (round = 0; round < 10; round++) {
+		child = fork();
+		ASSERT_LE(0, child);
+		for (i = 0; i < ROUNDS; i++)
+			rename_to(self->fd, (i + !child) % 2 ? "one" : "other");
+		if (!child)
+			_exit(round % 2 ? attach(self->fd) : 0);
+		query(self->fd, &a);
+		ASSERT_EQ(child, waitpid(child, NULL, 0));
+
+		if (!(round % 2)) {
+			ASSERT_EQ(0, query(self->fd, &a));
+			expect_name(_metadata, self->fd, self->id, a.info.name);
+			continue;
+		}
+		EXPECT_EQ(0, registry_count("ids"));
+		EXPECT_EQ(0, registry_count("events"));
+		close(self->fd);
+		self->fd = open_event();
+		self->id = DETACH(self->fd, .name = addr("one"));
+		ASSERT_LT(0, self->id);
+	}
+	ASSERT_EQ(0, kill(reader, SIGKILL));
+	ASSERT_EQ(reader, waitpid(reader, NULL, 0));
 }
 
 FIXTURE(bad_name)

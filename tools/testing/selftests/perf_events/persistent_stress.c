@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Persistent perf events: everything against everything else, by several users
- * on all CPUs, some of them killed; and nothing is left of it.
+ * on all CPUs, some of them killed, while one of the CPUs comes and goes; and
+ * nothing is left of it.
  *
  * PERSISTENT_STRESS_SECONDS says for how long, 5 if it is not set.
  */
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
 #include "persistent.h"
 
 #define WORKERS	6
-#define RACERS	4
-#define ROUNDS	10
 #define SLOTS	8
 #define SEC	1000000000ULL
 
@@ -25,6 +23,7 @@ struct slot {
 };
 
 static struct slot slots[SLOTS];
+static pid_t workers[WORKERS];
 
 static unsigned int below(unsigned int n)
 {
@@ -38,7 +37,7 @@ static struct slot *any_slot(void)
 
 static int any_cpu(void)
 {
-	return below(sysconf(_SC_NPROCESSORS_ONLN));
+	return below(sysconf(_SC_NPROCESSORS_CONF));
 }
 
 /* One of the ids there are, or one that is not */
@@ -96,7 +95,24 @@ static void open_slot(void)
 
 	attr.write_backward = below(2);
 	attr.persistent = !below(4);
-	fill_slot(any_slot(), event_open(&attr, -1, any_cpu(), leader, 0));
+	attr.pinned = !below(8);
+	fill_slot(any_slot(), event_open(&attr, -1, any_cpu(), leader, PERF_FLAG_FD_CLOEXEC));
+}
+
+/* My own or another's, with all children or without */
+static void open_task(void)
+{
+	enum event event = below(3);
+	struct perf_event_attr attr = below(2) ? sampling_attr(event) : event_attr(event);
+	int leader = below(4) ? -1 : any_slot()->fd;
+
+	attr.inherit = below(2);
+	attr.enable_on_exec = !below(4);
+	attr.disabled = attr.enable_on_exec;
+	attr.remove_on_exec = !attr.enable_on_exec && !below(4);
+	attr.persistent = !below(4);
+	fill_slot(any_slot(), event_open(&attr, below(2) ? 0 : workers[below(WORKERS)],
+					 below(2) ? -1 : any_cpu(), leader, 0));
 }
 
 static void close_slot(void)
@@ -136,6 +152,20 @@ static void set_slot(void)
 {
 	SET(any_slot()->fd, .flags = PERF_PERSISTENT_SET_TTL | PERF_PERSISTENT_SET_COMMITTED,
 	    .ttl = below(SEC / 20));
+}
+
+static void rename_slot(void)
+{
+	char name[] = "stress-x";
+
+	name[sizeof(name) - 2] = 'a' + below(26);
+	SET(any_slot()->fd, .flags = PERF_PERSISTENT_SET_NAME,
+	    .name = below(4) ? addr(name) : 0);
+}
+
+static void suspend_slot(void)
+{
+	suspend(any_slot()->fd);
 }
 
 static void ask_slot(void)
@@ -205,14 +235,51 @@ static void read_sysfs(void)
 
 static void make_happen(void)
 {
+	pin(any_cpu());
 	drive(below(2) ? FAULTS : TRACEPOINT, below(100));
 }
 
+static void execute(const char *what)
+{
+	char seed[16];
+
+	snprintf(seed, sizeof(seed), "%ld", random());
+	execl("/proc/self/exe", "persistent_stress", what, seed, NULL);
+}
+
+/* Children inherit events, and end in every way there is. */
+static void have_child(void)
+{
+	unsigned int way = below(4);
+	pid_t child = fork();
+
+	if (child) {
+		waitpid(child, NULL, 0);
+		return;
+	}
+	make_happen();
+	if (!way && !fork())
+		make_happen();
+	if (way == 1)
+		execute("drive");
+	if (way == 2)
+		kill(getpid(), SIGKILL);
+	_exit(0);
+}
+
+/* Begin anew, with the events that I had and no descriptor of most */
+static void become_another(void)
+{
+	if (!below(8))
+		execute("work");
+}
+
 static void (* const steps[])(void) = {
-	open_slot, open_slot, detach_slot, detach_slot, join_slot, reopen_slot, reopen_slot,
-	attach_slot, close_slot, map_slot, map_slot, unmap_slot, set_slot, ask_slot,
-	read_slot, poll_slot, redirect_slot, protect_slot, control_slot, control_all,
-	read_sysfs, make_happen,
+	open_slot, open_slot, open_task, detach_slot, detach_slot, join_slot, reopen_slot,
+	reopen_slot, attach_slot, close_slot, map_slot, map_slot, unmap_slot, set_slot,
+	rename_slot, suspend_slot, ask_slot, read_slot, poll_slot, poll_slot, redirect_slot,
+	protect_slot, control_slot, control_slot, control_all, read_sysfs, make_happen,
+	have_child, become_another,
 };
 
 static void work(unsigned int seed)
@@ -237,6 +304,26 @@ static pid_t start(unsigned int seed)
 	return child;
 }
 
+static void come_and_go(void)
+{
+	for (;;) {
+		set_online(false);
+		poll(NULL, 0, below(50));
+		set_online(true);
+		poll(NULL, 0, below(50));
+	}
+}
+
+static pid_t start_hotplug(void)
+{
+	pid_t child = fork();
+
+	if (!child)
+		come_and_go();
+
+	return child;
+}
+
 FIXTURE(stress)
 {
 	struct registry		registry;
@@ -252,7 +339,7 @@ FIXTURE_SETUP(stress)
 static void expect_nothing_counted(struct __test_metadata *_metadata)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
-	int cpus = sysconf(_SC_NPROCESSORS_ONLN), i;
+	int cpus = sysconf(_SC_NPROCESSORS_CONF), i;
 	struct rlimit none = {};
 
 	EXPECT_EQ(0, set_sysctl(PARANOID, 0));
@@ -268,6 +355,7 @@ static void expect_nothing_counted(struct __test_metadata *_metadata)
 
 FIXTURE_TEARDOWN_PARENT(stress)
 {
+	EXPECT_EQ(0, set_online(true));
 	stop_all();
 	EXPECT_TRUE(eventually(!registry_count("ids")));
 	expect_nothing_counted(_metadata);
@@ -280,12 +368,13 @@ TEST_F_TIMEOUT(stress, all_against_all, 24 * 60 * 60)
 	const char *seconds = getenv("PERSISTENT_STRESS_SECONDS");
 	__u64 end = now_ns() + (seconds ? atoi(seconds) : 5) * SEC;
 	unsigned int seed = now_ns();
-	pid_t workers[WORKERS];
+	pid_t hotplug;
 	int i;
 
 	TH_LOG("seed %u", seed);
 	for (i = 0; i < WORKERS; i++)
 		workers[i] = start(seed++);
+	hotplug = start_hotplug();
 
 	while (now_ns() < end) {
 		poll(NULL, 0, 100);
@@ -295,118 +384,23 @@ TEST_F_TIMEOUT(stress, all_against_all, 24 * 60 * 60)
 		workers[i] = start(seed++);
 	}
 
+	ASSERT_EQ(0, kill(hotplug, SIGKILL));
+	ASSERT_EQ(hotplug, waitpid(hotplug, NULL, 0));
 	for (i = 0; i < WORKERS; i++) {
 		ASSERT_EQ(0, kill(workers[i], SIGKILL));
 		ASSERT_EQ(workers[i], waitpid(workers[i], NULL, 0));
 	}
 }
 
-FIXTURE(race)
+int main(int argc, char **argv)
 {
-	struct registry		registry;
-	struct perf_event_attr	attr;
-	int			fd;
-	int			id;
-	pthread_barrier_t	barrier;
-	int			won;
-};
-
-FIXTURE_SETUP(race)
-{
-	pthread_barrierattr_t shared;
-
-	registry_setup(_metadata, &self->registry);
-	pthread_barrierattr_init(&shared);
-	pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
-	ASSERT_EQ(0, pthread_barrier_init(&self->barrier, &shared, RACERS));
-
-	self->attr = sampling_attr(CLOCK);
-	self->fd = event_open(&self->attr, -1, 0, -1, 0);
-	ASSERT_LE(0, self->fd);
-}
-
-FIXTURE_TEARDOWN_PARENT(race)
-{
-	registry_teardown(_metadata, &self->registry);
-}
-
-/* So many processes do the same at the same time; how many were not refused? */
-#define race(call, error) ({						\
-	pid_t _child[RACERS];						\
-	int _i, _ret;							\
-									\
-	self->won = 0;							\
-	for (_i = 0; _i < RACERS; _i++) {				\
-		_child[_i] = fork();					\
-		if (_child[_i])						\
-			continue;					\
-		pthread_barrier_wait(&self->barrier);			\
-		_ret = (call);						\
-		if (_ret >= 0)						\
-			__atomic_fetch_add(&self->won, 1, __ATOMIC_RELAXED); \
-		else							\
-			EXPECT_EQ(error, _ret);				\
-		_exit(0);						\
-	}								\
-	for (_i = 0; _i < RACERS; _i++)					\
-		waitpid(_child[_i], NULL, 0);				\
-	self->won;							\
-})
-
-/* An event is detached once and attached once, however many try. */
-TEST_F(race, detach_and_attach)
-{
-	int i;
-
-	for (i = 0; i < ROUNDS; i++) {
-		ASSERT_EQ(1, race(detach(self->fd), -EEXIST));
-		ASSERT_EQ(1, registry_count("ids"));
-		ASSERT_EQ(1, race(attach(self->fd), -EINVAL));
-		ASSERT_EQ(0, registry_count("ids"));
+	if (argc == 3 && !strcmp(argv[1], "work"))
+		work(atoi(argv[2]));
+	if (argc == 3 && !strcmp(argv[1], "drive")) {
+		srandom(atoi(argv[2]));
+		make_happen();
+		return 0;
 	}
+
+	return test_harness_run(argc, argv);
 }
-
-/* One gets the name. */
-TEST_F(race, name)
-{
-	int i;
-
-	for (i = 0; i < ROUNDS; i++) {
-		ASSERT_EQ(1, race(DETACH(event_open(&self->attr, -1, 0, -1, 0),
-					 .name = addr("wanted")), -EEXIST));
-		stop_all();
-	}
-}
-
-/* One gets the place in the id. */
-TEST_F(race, join)
-{
-	int i;
-
-	self->id = detach(self->fd);
-	for (i = 1; i <= ROUNDS; i++)
-		ASSERT_EQ(1, race(DETACH(event_open(&self->attr, -1, 0, -1, 0),
-					 .id = self->id, .member = i), -EEXIST));
-}
-
-/* -ENOENT whether it was over before I opened it or after */
-static int reopen_and_attach(int id)
-{
-	int fd = reopen(id), ret = fd < 0 ? fd : attach(fd);
-
-	return ret == -EINVAL ? -ENOENT : ret;
-}
-
-/* Whether one comes before the end or after it, there is no between. */
-TEST_F(race, reopen_and_attach)
-{
-	int i;
-
-	for (i = 0; i < ROUNDS; i++) {
-		self->id = detach(self->fd);
-		EXPECT_EQ(RACERS, race(reopen(self->id), 0));
-		EXPECT_EQ(1, race(reopen_and_attach(self->id), -ENOENT));
-	}
-}
-
-TEST_HARNESS_MAIN

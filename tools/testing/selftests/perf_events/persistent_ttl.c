@@ -112,24 +112,65 @@ TEST_F(ttl, not_before)
 	EXPECT_LE(start + 4 * SOON, now_ns());
 }
 
-/* It ends though I have it open: it does not count any more, and I can tell. */
+/* It ends though I have it open: it does not count any more, and I am told why. */
 TEST_F(ttl, ends_while_open)
 {
 	struct pollfd p = { .events = POLLIN };
-	struct answer a;
+	struct answer before, a;
 	__u64 last;
 
 	self->id = detach(self->fd);
 	p.fd = reopen(self->id);
+	ASSERT_EQ(0, query(p.fd, &before));
+	EXPECT_EQ(0, before.info.ended);
 	ASSERT_EQ(0, set_ttl(self->fd, SOON));
 	ASSERT_TRUE(eventually(poll(&p, 1, 0) == 1 && p.revents & POLLHUP));
 
 	last = count(p.fd);
 	drive(variant->event, N);
 	EXPECT_EQ(last, count(p.fd));
-	EXPECT_EQ(-EINVAL, query(p.fd, &a));
 	EXPECT_EQ(-EINVAL, attach(p.fd));
+	EXPECT_EQ(-EINVAL, set_ttl(p.fd, HOUR));
+	EXPECT_EQ(-ENODEV, detach(p.fd));
 	EXPECT_FALSE(registry_has(self->id));
+
+	ASSERT_EQ(0, query(p.fd, &a));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXPIRED, a.info.ended);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXPIRED, a.info.self.state);
+	EXPECT_EQ(before.info.self.event_id, a.info.self.event_id);
+	EXPECT_EQ(sizeof(a.attr), a.info.attr_size);
+	EXPECT_EQ(0, memcmp(&before.attr, &a.attr, sizeof(a.attr)));
+	EXPECT_EQ(0, a.info.nr_instances);
+	EXPECT_EQ(0, a.info.ttl);
+	EXPECT_STREQ("", a.info.name);
+}
+
+/* How many samples were lost until then I can ask after that. */
+TEST_F(ttl, lost_until_its_end)
+{
+	struct answer before, a;
+
+	self->id = DETACH(self->fd, .buffer_pages = 1);
+	drive(variant->event, 1000);
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, query(self->fd, &before));
+	EXPECT_EQ(variant->loop, !before.info.lost);
+	ASSERT_EQ(0, set_ttl(self->fd, SOON));
+	ASSERT_TRUE(eventually(!registry_has(self->id)));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXPIRED, a.info.ended);
+	EXPECT_EQ(before.info.lost, a.info.lost);
+}
+
+/* What I attached in time has not ended, and is not asked any more. */
+TEST_F(ttl, attached_is_not_ended)
+{
+	struct answer a;
+
+	self->id = DETACH(self->fd, .ttl = 10 * SOON);
+	ASSERT_EQ(0, attach(self->fd));
+	EXPECT_TRUE(wait_for(10 * SOON));
+	EXPECT_EQ(-EINVAL, query(self->fd, &a));
 }
 
 /* What has ended cannot begin again. */

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: names.
+ *
+ * A name is an object of its own. Renaming an id makes the new one, with its
+ * file in sysfs, exchanges the two under perf_persistent_mutex and ends the old
+ * one. So whoever has a name is the only one who ends it, and until then nobody
+ * else gets it.
+ */
+#include <linux/hashtable.h>
+#include <linux/slab.h>
+#include <linux/stringhash.h>
+
+#include "internal.h"
+#include "persistent.h"
+
+static DEFINE_HASHTABLE(perf_persistent_names, 10);
+
+/**
+ * perf_persistent_name_valid - whether somebody may choose a name
+ * @name: NUL-terminated
+ *
+ * Return: true for [a-z][a-z0-9_-]*, which an event in sysfs can be called, but
+ * for p[0-9]+, which are the names of those for which none was chosen
+ */
+bool perf_persistent_name_valid(const char *name)
+{
+	static const char first[] = "abcdefghijklmnopqrstuvwxyz";
+	static const char digits[] = "0123456789";
+	static const char rest[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+
+	if (!strspn(name, first) || name[strspn(name, rest)])
+		return false;
+
+	return name[0] != 'p' || !name[1] || name[1 + strspn(name + 1, digits)];
+}
+
+/*
+ * Others than administrators get names of their own, so that they can neither
+ * take one that means something nor be mistaken for an event of perf's.
+ */
+static int perf_name_compose(struct perf_persistent_name *name, const char *chosen,
+			     kuid_t owner)
+{
+	char prefix[sizeof("u4294967295-")] = "";
+	int len;
+
+	if (!perfmon_capable())
+		snprintf(prefix, sizeof(prefix), "u%u-",
+			 from_kuid_munged(&init_user_ns, owner));
+
+	if (*chosen)
+		len = snprintf(name->text, sizeof(name->text), "%s%s", prefix, chosen);
+	else
+		len = snprintf(name->text, sizeof(name->text), "%sp%u", prefix, name->id);
+
+	return len >= sizeof(name->text) ? -EINVAL : 0;
+}
+
+static int perf_name_hash(struct perf_persistent_name *name)
+{
+	u32 key = full_name_hash(NULL, name->text, strlen(name->text));
+	struct perf_persistent_name *other;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	hash_for_each_possible(perf_persistent_names, other, entry, key) {
+		if (!strcmp(other->text, name->text))
+			return -EEXIST;
+	}
+	hash_add(perf_persistent_names, &name->entry, key);
+
+	return 0;
+}
+
+static void perf_name_unhash(struct perf_persistent_name *name)
+{
+	guard(mutex)(&perf_persistent_mutex);
+
+	hash_del(&name->entry);
+}
+
+/**
+ * perf_persistent_name_create - take a name, with its file in sysfs
+ * @chosen: valid name, or empty for the default
+ * @id:	    whose
+ * @owner:  for the prefix that those without CAP_PERFMON get
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ * Return: the name, or -EEXIST if it is taken, -EINVAL if it is too long with
+ * its prefix, -ENOMEM
+ */
+struct perf_persistent_name *
+perf_persistent_name_create(const char *chosen, u32 id, kuid_t owner)
+{
+	struct perf_persistent_name *name;
+	int err;
+
+	name = kzalloc(sizeof(*name), GFP_KERNEL_ACCOUNT);
+	if (!name)
+		return ERR_PTR(-ENOMEM);
+
+	name->id = id;
+	err = perf_name_compose(name, chosen, owner);
+	if (!err)
+		err = perf_name_hash(name);
+	if (err)
+		goto err_free;
+
+	err = perf_persistent_sysfs_add_name(name);
+	if (err)
+		goto err_unhash;
+
+	return name;
+
+err_unhash:
+	perf_name_unhash(name);
+err_free:
+	kfree(name);
+	return ERR_PTR(err);
+}
+
+/**
+ * perf_persistent_name_destroy - give a name up
+ * @name: name that no id has any more; taken until sysfs is rid of it
+ *
+ * Context: waits for readers of sysfs; perf_persistent_mutex is not held.
+ */
+void perf_persistent_name_destroy(struct perf_persistent_name *name)
+{
+	perf_persistent_sysfs_remove_name(name);
+	perf_name_unhash(name);
+	kfree(name);
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: those of cgroups.
+ */
+#include <linux/magic.h>
+#include <sys/mount.h>
+#include <sys/statfs.h>
+
+#include "persistent_task.h"
+
+#define N		100
+#define ONLINE		"/sys/devices/system/cpu/cpu1/online"
+
+FIXTURE(cgroup)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	struct target		target;
+	char			root[64];
+	bool			mounted;
+	char			path[2][128];
+	int			dir[2];
+	int			cpu;
+	int			id;
+	int			fd;
+};
+
+FIXTURE_VARIANT(cgroup)
+{
+	enum event		event;
+	bool			sampling;
+	int			cpu;
+};
+
+FIXTURE_VARIANT_ADD(cgroup, tracepoint) { .event = TRACEPOINT };
+FIXTURE_VARIANT_ADD(cgroup, tracepoint_other_cpu) { .event = TRACEPOINT, .cpu = 1 };
+FIXTURE_VARIANT_ADD(cgroup, tracepoint_sampling) { .event = TRACEPOINT, .sampling = true };
+FIXTURE_VARIANT_ADD(cgroup, faults) { .event = FAULTS };
+FIXTURE_VARIANT_ADD(cgroup, clock) { .event = CLOCK };
+
+/* Where version 2 is mounted; perf_event needs not be enabled there */
+static int find_cgroups(char *root, bool *mounted)
+{
+	struct statfs fs;
+
+	strcpy(root, "/sys/fs/cgroup");
+	if (!statfs(root, &fs) && fs.f_type == CGROUP2_SUPER_MAGIC)
+		return 0;
+
+	strcpy(root, "/tmp/persistent_cgroup.XXXXXX");
+	*mounted = mkdtemp(root) && !mount("cgroup2", root, "cgroup2", 0, NULL);
+
+	return *mounted ? 0 : -errno;
+}
+
+static int enter(const char *cgroup, pid_t pid)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
+
+	return write_number(path, pid);
+}
+
+static int open_cgroup(struct perf_event_attr attr, int dir, int cpu)
+{
+	return event_open(&attr, dir, cpu, -1, PERF_FLAG_PID_CGROUP);
+}
+
+/*
+ * The controller is implicit, but the root hands it down only once something was
+ * changed there: that it went to a hierarchy of its own and came back.
+ */
+static void move_controller(void)
+{
+	char dir[] = "/tmp/persistent_v1.XXXXXX";
+
+	if (mkdtemp(dir) && !mount("cgroup", dir, "cgroup", 0, "perf_event"))
+		umount(dir);
+	rmdir(dir);
+}
+
+static int try_controller(const char *root)
+{
+	char path[128];
+	int fd, event;
+
+	snprintf(path, sizeof(path), "%s/persistent_try", root);
+	mkdir(path, 0755);
+	fd = open(path, O_RDONLY);
+	event = open_cgroup(event_attr(CLOCK), fd, 0);
+	close(event);
+	close(fd);
+	rmdir(path);
+
+	return event < 0 ? event : 0;
+}
+
+static bool awaken_controller(const char *root)
+{
+	if (!try_controller(root))
+		return true;
+	move_controller();
+
+	return eventually(!try_controller(root));
+}
+
+/* Two cgroups, an event in the first, and a process that is in none yet */
+FIXTURE_SETUP(cgroup)
+{
+	int i;
+
+	registry_setup(_metadata, &self->registry);
+	ASSERT_EQ(0, find_cgroups(self->root, &self->mounted));
+	ASSERT_TRUE(awaken_controller(self->root));
+
+	self->cpu = pin(variant->cpu);
+	self->attr = variant->sampling ? sampling_attr(variant->event) :
+					 event_attr(variant->event);
+	for (i = 0; i < 2; i++) {
+		snprintf(self->path[i], sizeof(self->path[i]), "%s/persistent_%c",
+			 self->root, 'a' + i);
+		ASSERT_EQ(0, mkdir(self->path[i], 0755));
+		self->dir[i] = open(self->path[i], O_RDONLY | O_CLOEXEC);
+		ASSERT_LE(0, self->dir[i]);
+	}
+
+	self->target = target_start(PROCESS);
+	ASSERT_LT(0, self->target.tid);
+	self->fd = open_cgroup(self->attr, self->dir[0], self->cpu);
+	ASSERT_LE(0, self->fd);
+	self->id = detach(self->fd);
+	ASSERT_LT(0, self->id);
+}
+
+FIXTURE_TEARDOWN_PARENT(cgroup)
+{
+	int i;
+
+	registry_teardown(_metadata, &self->registry);
+	for (i = 0; i < 2; i++)
+		EXPECT_TRUE(eventually(!rmdir(self->path[i]) || errno == ENOENT));
+	if (self->mounted) {
+		EXPECT_EQ(0, umount(self->root));
+		EXPECT_EQ(0, rmdir(self->root));
+	}
+	write_file(ONLINE, "1");
+}
+
+#define TELL(what, ...)	ORDER(self->target.sock, what, .event = variant->event, ##__VA_ARGS__)
+
+#define EXPECT_MORE(n, before) do {			\
+	__u64 _now = count(self->fd);			\
+							\
+	EXPECT_LE((before) + (n), _now);		\
+	if (variant->event == TRACEPOINT)		\
+		EXPECT_EQ((before) + (n), _now);	\
+} while (0)
+
+/* It counts what is in the cgroup, and nothing else, when nobody has it open. */
+TEST_F(cgroup, counts_the_cgroup_alone)
+{
+	close(self->fd);
+	drive(variant->event, N);
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	self->fd = reopen(self->id);
+	EXPECT_EQ(0, count(self->fd));
+	close(self->fd);
+
+	ASSERT_EQ(0, enter(self->path[0], self->target.pid));
+	drive(variant->event, N);
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	self->fd = reopen(self->id);
+	EXPECT_MORE(N, 0);
+}
+
+/* It goes on when its maker is killed, and the one who drove it is gone. */
+TEST_F(cgroup, maker_is_killed)
+{
+	pid_t child = fork();
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		self->id = detach(open_cgroup(self->attr, self->dir[1], self->cpu));
+		kill(getpid(), SIGKILL);
+	}
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	ASSERT_LT(0, self->id);
+
+	ASSERT_EQ(0, enter(self->path[1], self->target.pid));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	ASSERT_TRUE(target_end(&self->target));
+	self->fd = reopen(self->id);
+	EXPECT_MORE(N, 0);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
+}
+
+/* A process that leaves is no longer counted. */
+TEST_F(cgroup, left)
+{
+	__u64 before;
+
+	ASSERT_EQ(0, enter(self->path[0], self->target.pid));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	ASSERT_EQ(0, enter(self->path[1], self->target.pid));
+	before = count(self->fd);
+	EXPECT_LE(N, before);
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_EQ(before, count(self->fd));
+}
+
+/* A member measures several cgroups on a CPU, each once, and the CPU itself. */
+TEST_F(cgroup, join)
+{
+	int elsewhere = !self->cpu;
+
+#define JOIN(dir, cpu)	DETACH(open_cgroup(self->attr, dir, cpu), .id = self->id)
+
+	EXPECT_EQ(-EEXIST, JOIN(self->dir[0], self->cpu));
+	EXPECT_EQ(self->id, JOIN(self->dir[0], elsewhere));
+	EXPECT_EQ(-EEXIST, JOIN(self->dir[0], elsewhere));
+	EXPECT_EQ(self->id, JOIN(self->dir[1], self->cpu));
+	EXPECT_EQ(-EEXIST, JOIN(self->dir[1], self->cpu));
+	EXPECT_EQ(self->id, DETACH(event_open(&self->attr, -1, self->cpu, -1, 0),
+				   .id = self->id));
+	EXPECT_EQ(self->id, DETACH(event_open(&self->attr, self->target.tid, self->cpu, -1, 0),
+				   .id = self->id));
+}
+
+/* I open one by its CPU if it is the only one there, else by its number. */
+TEST_F(cgroup, reopen)
+{
+	struct answer a;
+
+	EXPECT_LE(0, reopen(self->id));
+	EXPECT_LE(0, reopen_at(self->id, -1, self->cpu));
+	EXPECT_EQ(-ENOENT, reopen_at(self->id, -1, !self->cpu));
+	EXPECT_EQ(-ENOENT, reopen_at(self->id, 0, self->cpu));
+
+	ASSERT_EQ(self->id, JOIN(self->dir[1], self->cpu));
+	EXPECT_EQ(-EINVAL, reopen_at(self->id, -1, self->cpu));
+	EXPECT_EQ(-EINVAL, reopen(self->id));
+	ASSERT_EQ(0, query(reopen_instance(self->id, 0), &a));
+	EXPECT_STREQ("/persistent_a", a.cgroup);
+	ASSERT_EQ(0, query(reopen_instance(self->id, 1), &a));
+	EXPECT_STREQ("/persistent_b", a.cgroup);
+}
+
+/* I am told which cgroup it is, as far as there is room. */
+TEST_F(cgroup, query)
+{
+	char path[] = "/persistent_a";
+	struct answer a;
+	int other = event_open(&self->attr, -1, self->cpu, -1, 0);
+
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_STREQ(path, a.cgroup);
+	EXPECT_EQ(sizeof(path), a.info.cgroup_size);
+	EXPECT_EQ(-1, a.info.self.pid);
+	EXPECT_EQ(self->cpu, a.info.self.cpu);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, a.info.self.state);
+	EXPECT_EQ(variant->sampling ? 512 * 1024 / getpagesize() : 0, a.info.buffer_pages);
+
+	memset(a.cgroup, '%', sizeof(a.cgroup));
+	a.info.cgroup_size = 5;
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &a.info));
+	EXPECT_EQ(0, memcmp("/pers%", a.cgroup, 6));
+	EXPECT_EQ(sizeof(path), a.info.cgroup_size);
+
+	a.info.cgroup = 0;
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &a.info));
+	EXPECT_EQ(sizeof(path), a.info.cgroup_size);
+
+	ASSERT_LT(0, detach(other));
+	ASSERT_EQ(0, query(other, &a));
+	EXPECT_EQ(0, a.info.cgroup_size);
+}
+
+/* The path begins where mine does. */
+TEST_F(cgroup, namespace)
+{
+	struct answer a;
+
+	ASSERT_EQ(self->id, JOIN(self->dir[1], self->cpu));
+	ASSERT_EQ(0, enter(self->path[0], getpid()));
+	ASSERT_EQ(0, unshare(CLONE_NEWCGROUP));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_STREQ("/", a.cgroup);
+	ASSERT_EQ(0, query(reopen_instance(self->id, 1), &a));
+	EXPECT_STREQ("/../persistent_b", a.cgroup);
+	ASSERT_EQ(0, enter(self->root, getpid()));
+}
+
+/* When the cgroup is removed what it did stays to be read. */
+TEST_F(cgroup, removed)
+{
+	struct answer a;
+	__u64 before;
+
+	ASSERT_EQ(0, enter(self->path[0], self->target.pid));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	ASSERT_EQ(0, enter(self->root, self->target.pid));
+	before = count(self->fd);
+	EXPECT_LE(N, before);
+	close(self->fd);
+	close(self->dir[0]);
+	ASSERT_TRUE(eventually(!rmdir(self->path[0])));
+
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	self->fd = reopen(self->id);
+	EXPECT_EQ(before, count(self->fd));
+	EXPECT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	EXPECT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ENABLE, NULL));
+
+	/* Another of that name is another cgroup. */
+	ASSERT_EQ(0, mkdir(self->path[0], 0755));
+	ASSERT_EQ(0, enter(self->path[0], self->target.pid));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_EQ(before, count(self->fd));
+	EXPECT_EQ(0, attach(self->fd));
+}
+
+/* Its samples are those of the cgroup. */
+TEST_F(cgroup, buffer)
+{
+	struct ring r = {};
+	struct answer a;
+
+	if (!variant->sampling)
+		return;
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, 512 * 1024 / getpagesize(), PROT_READ));
+	ASSERT_EQ(0, enter(self->path[0], self->target.pid));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	drive(variant->event, N);
+	EXPECT_EQ(N, ring_samples(&r));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(ring_head(&r), a.info.buffer_head);
+}
+
+/* A CPU that comes back is measured on in the cgroup, enabled or not as it was. */
+TEST_F(cgroup, offline)
+{
+	int enabled = open_cgroup(self->attr, self->dir[0], 1);
+	int disabled = open_cgroup(self->attr, self->dir[0], 1);
+	__u64 before;
+
+	ASSERT_LT(0, detach(enabled));
+	ASSERT_LT(0, detach(disabled));
+	ASSERT_EQ(0, event_ioctl(disabled, PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, enter(self->path[0], self->target.pid));
+	ASSERT_EQ(1, TELL(PIN, .value = 1));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	self->fd = enabled;
+	EXPECT_MORE(N, 0);
+
+	ASSERT_EQ(0, write_file(ONLINE, "0"));
+	before = count(enabled);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_OFFLINE, state_of(enabled));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_EQ(before, count(enabled));
+	ASSERT_EQ(0, write_file(ONLINE, "1"));
+
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(enabled));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, state_of(disabled));
+	EXPECT_EQ(before, count(enabled));
+	ASSERT_EQ(1, TELL(PIN, .value = 1));
+	drive(variant->event, N);
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_MORE(N, before);
+	EXPECT_GT(N, count(disabled));
+}
+
+/* Suspended or turned off, it counts nothing; then it goes on in the cgroup alone. */
+TEST_F(cgroup, suspend)
+{
+	int fd = reopen(self->id);
+	__u64 before;
+
+	ASSERT_EQ(0, enter(self->path[0], self->target.pid));
+	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_SUSPEND, NULL));
+	before = count(self->fd);
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_EQ(before, count(self->fd));
+	close(fd);
+	drive(variant->event, N);
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_MORE(N, before);
+}
+
+/* A cgroup is measured by those who may measure a CPU. */
+TEST_F(cgroup, access)
+{
+	int fd;
+
+	ASSERT_EQ(0, set_sysctl(PARANOID, 0));
+	fd = open_cgroup(event_attr(CLOCK), self->dir[1], self->cpu);
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, reopen(self->id));
+	self->id = detach(fd);
+	ASSERT_LT(0, self->id);
+	EXPECT_LE(0, reopen(self->id));
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, set_sysctl(PARANOID, 1));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, reopen(self->id));
+	EXPECT_EQ(-EACCES, attach(fd));
+}
+
+/* It can be persistent from the first moment. */
+TEST_F(cgroup, persistent_at_open)
+{
+	struct answer a;
+
+	self->attr.persistent = 1;
+	self->fd = open_cgroup(self->attr, self->dir[1], self->cpu);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_STREQ("/persistent_b", a.cgroup);
+	EXPECT_EQ(2, registry_count("ids"));
+}
+
+TARGET_HARNESS_MAIN

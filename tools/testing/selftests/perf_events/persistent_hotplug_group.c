@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: groups, tasks and cgroups whose CPU goes offline and
+ * comes back.
+ */
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "persistent.h"
+
+#define N	100
+#define EVENTS	3
+#define CGROUPS	"/sys/fs/cgroup"
+#define CGROUP	CGROUPS "/persistent"
+#define SOON	50000000ULL
+
+/* What expect_grown() may be told to expect: a bit for each event of the group */
+#define LEADER	(1 << CLOCK)
+#define SECOND	(1 << FAULTS)
+#define THIRD	(1 << TRACEPOINT)
+#define ALL	(LEADER | SECOND | THIRD)
+
+FIXTURE(group)
+{
+	struct registry		registry;
+	int			fds[EVENTS];
+	int			ids[EVENTS];
+};
+
+/*
+ * A leader and its siblings, each with an id of its own. Siblings that come to a
+ * leader that counts already do not all begin with it, so it is enabled at last.
+ */
+FIXTURE_SETUP(group)
+{
+	struct perf_event_attr attr;
+	int i;
+
+	registry_setup(_metadata, &self->registry);
+	pin(0);
+	for (i = 0; i < EVENTS; i++) {
+		attr = event_attr(i);
+		attr.disabled = !i;
+		attr.read_format = i ? 0 : PERF_FORMAT_GROUP;
+		self->fds[i] = event_open(&attr, -1, HOT_CPU, i ? self->fds[0] : -1, 0);
+		self->ids[i] = detach(self->fds[i]);
+		ASSERT_LT(0, self->ids[i]);
+	}
+	ASSERT_EQ(0, event_ioctl(self->fds[0], PERF_EVENT_IOC_ENABLE, NULL));
+}
+
+FIXTURE_TEARDOWN_PARENT(group)
+{
+	hot_teardown(_metadata, &self->registry);
+}
+
+/* The leader is read with its group, the others are read alone; 0 for the closed */
+static void read_all(const int *fds, __u64 *counts)
+{
+	__u64 values[8];
+	int i;
+
+	for (i = 0; i < EVENTS; i++) {
+		memset(values, 0, sizeof(values));
+		counts[i] = read(fds[i], values, sizeof(values)) < 0 ? 0 : values[!i];
+	}
+}
+
+/* Those of the group, and no others, count what happens on their CPU. */
+static void expect_grown(struct __test_metadata *_metadata, const int *fds, unsigned int which)
+{
+	__u64 before[EVENTS], after[EVENTS];
+	int i;
+
+	read_all(fds, before);
+	for (i = 0; i < EVENTS; i++)
+		drive_there(i, N);
+	read_all(fds, after);
+	for (i = 0; i < EVENTS; i++) {
+		EXPECT_EQ(!!(which & 1 << i), after[i] >= before[i] + N) {
+			TH_LOG("event %d: %llu, then %llu", i, before[i], after[i]);
+		}
+		if (!(which & 1 << i))
+			EXPECT_EQ(before[i], after[i]);
+	}
+}
+
+/* How many events I read at once through the leader */
+static __u64 group_size(int fd)
+{
+	return count(fd);
+}
+
+/* The whole group is read at once and counts together again, as often as it likes. */
+TEST_F(group, goes_on)
+{
+	__u64 before[EVENTS + 1], after[EVENTS + 1];
+	struct answer a;
+	int i, round;
+
+	for (round = 0; round < 3; round++) {
+		expect_grown(_metadata, self->fds, ALL);
+		ASSERT_EQ(0, set_online(false));
+		ASSERT_EQ(sizeof(before), read(self->fds[0], before, sizeof(before)));
+		ASSERT_EQ(0, query(self->fds[0], &a));
+		EXPECT_EQ(PERF_PERSISTENT_GROUP_LEADER, a.info.flags);
+		ASSERT_EQ(0, query(self->fds[1], &a));
+		EXPECT_EQ(PERF_PERSISTENT_GROUP_SIBLING, a.info.flags);
+		EXPECT_EQ(PERF_PERSISTENT_STATE_OFFLINE, a.info.self.state);
+
+		ASSERT_EQ(0, set_online(true));
+		for (i = 0; i < EVENTS; i++)
+			drive_there(i, N);
+		ASSERT_EQ(sizeof(after), read(self->fds[0], after, sizeof(after)));
+		EXPECT_EQ(EVENTS, after[0]);
+		for (i = 1; i <= EVENTS; i++)
+			EXPECT_LE(before[i] + N, after[i]);
+		EXPECT_EQ(before[EVENTS] + N, after[EVENTS]);
+	}
+}
+
+/* A leader that is disabled while it is away keeps its siblings from counting. */
+TEST_F(group, leader_disabled_while_offline)
+{
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, event_ioctl(self->fds[0], PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, set_online(true));
+	expect_grown(_metadata, self->fds, 0);
+	ASSERT_EQ(0, event_ioctl(self->fds[0], PERF_EVENT_IOC_ENABLE, NULL));
+	expect_grown(_metadata, self->fds, ALL);
+}
+
+/* The whole group can be disabled and enabled while it is away. */
+TEST_F(group, all_while_offline)
+{
+	void *group = (void *)(long)PERF_IOC_FLAG_GROUP;
+
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, event_ioctl(self->fds[0], PERF_EVENT_IOC_DISABLE, group));
+	ASSERT_EQ(0, set_online(true));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, state_of(self->fds[2]));
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, event_ioctl(self->fds[0], PERF_EVENT_IOC_ENABLE, group));
+	ASSERT_EQ(0, set_online(true));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fds[2]));
+	expect_grown(_metadata, self->fds, ALL);
+}
+
+/* A sibling that is disabled while it is away leaves the others alone. */
+TEST_F(group, sibling_disabled_while_offline)
+{
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, event_ioctl(self->fds[1], PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, set_online(true));
+	expect_grown(_metadata, self->fds, LEADER | THIRD);
+}
+
+/* When the leader's time runs out while it is away, its siblings go on without it. */
+TEST_F(group, leader_expires_while_offline)
+{
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, SET(self->fds[0], .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
+	ASSERT_TRUE(eventually(!registry_has(self->ids[0])));
+	EXPECT_TRUE(eventually(group_size(self->fds[0]) == 1));
+	ASSERT_EQ(0, set_online(true));
+	expect_grown(_metadata, self->fds, SECOND | THIRD);
+
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, set_online(true));
+	expect_grown(_metadata, self->fds, SECOND | THIRD);
+}
+
+/* So do those that were attached before it and are still open, when it is closed. */
+TEST_F(group, leader_closed_while_offline)
+{
+	int i;
+
+	ASSERT_EQ(0, set_online(false));
+	EXPECT_EQ(-EBUSY, attach(self->fds[0]));
+	for (i = EVENTS - 1; i >= 0; i--)
+		ASSERT_EQ(0, attach(self->fds[i]));
+	close(self->fds[0]);
+	ASSERT_EQ(0, set_online(true));
+	expect_grown(_metadata, self->fds, SECOND | THIRD);
+}
+
+/* A sibling attached while it is away goes on with its group; closed, it leaves it. */
+TEST_F(group, sibling_attached_while_offline)
+{
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, attach(self->fds[1]));
+	ASSERT_EQ(0, attach(self->fds[2]));
+	close(self->fds[1]);
+	ASSERT_EQ(0, set_online(true));
+	expect_grown(_metadata, self->fds, LEADER | THIRD);
+	EXPECT_EQ(2, group_size(self->fds[0]));
+	close(self->fds[2]);
+	EXPECT_EQ(1, group_size(self->fds[0]));
+
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, set_online(true));
+	expect_grown(_metadata, self->fds, LEADER);
+}
+
+/* An event that is not persistent ends with its CPU, as ever, with its group or without. */
+TEST_F(group, ordinary)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	int alone = event_open(&attr, -1, HOT_CPU, -1, 0);
+	int sibling = event_open(&attr, -1, HOT_CPU, self->fds[0], 0);
+	__u64 before, before_sibling;
+
+	ASSERT_EQ(0, event_ioctl(self->fds[0], PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, event_ioctl(self->fds[0], PERF_EVENT_IOC_ENABLE, NULL));
+	drive_there(TRACEPOINT, N);
+	before = count(alone);
+	before_sibling = count(sibling);
+	EXPECT_EQ(N, before);
+	EXPECT_EQ(N, before_sibling);
+	EXPECT_EQ(EVENTS + 1, group_size(self->fds[0]));
+	ASSERT_EQ(0, set_online(false));
+	EXPECT_EQ(EVENTS, group_size(self->fds[0]));
+	ASSERT_EQ(0, set_online(true));
+
+	expect_grown(_metadata, self->fds, ALL);
+	EXPECT_EQ(before, count(alone));
+	EXPECT_EQ(before_sibling, count(sibling));
+}
+
+/* A group that has been away takes further siblings when it is back, and not before. */
+TEST_F(group, opened_afterwards)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	int sibling;
+
+	ASSERT_EQ(0, set_online(false));
+	EXPECT_EQ(-ENODEV, event_open(&attr, -1, HOT_CPU, self->fds[0], 0));
+	ASSERT_EQ(0, set_online(true));
+	sibling = event_open(&attr, -1, HOT_CPU, self->fds[0], 0);
+	ASSERT_LT(0, detach(sibling));
+	ASSERT_EQ(0, event_ioctl(self->fds[0], PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, event_ioctl(self->fds[0], PERF_EVENT_IOC_ENABLE, NULL));
+	drive_there(TRACEPOINT, N);
+	EXPECT_EQ(N, count(sibling));
+	EXPECT_EQ(EVENTS + 1, group_size(self->fds[0]));
+}
+
+FIXTURE(target)
+{
+	struct registry		registry;
+	int			fd;
+	int			id;
+};
+
+FIXTURE_VARIANT(target)
+{
+	bool			cgroup;
+	bool			inherit;
+};
+
+FIXTURE_VARIANT_ADD(target, task) { .cgroup = false };
+FIXTURE_VARIANT_ADD(target, inherited) { .inherit = true };
+FIXTURE_VARIANT_ADD(target, cgroup) { .cgroup = true };
+
+static int open_cgroup(const struct perf_event_attr *attr)
+{
+	int cgroup, fd;
+
+	mkdir(CGROUP, 0755);
+	cgroup = open(CGROUP, O_RDONLY | O_CLOEXEC);
+	fd = event_open(attr, cgroup, HOT_CPU, -1, PERF_FLAG_PID_CGROUP);
+	close(cgroup);
+	if (fd < 0)
+		rmdir(CGROUP);
+
+	return fd;
+}
+
+/*
+ * If it is the only controller, cgroup2 gives perf_event to new cgroups no sooner
+ * than it has had it back from a hierarchy of its own.
+ */
+static int open_first_cgroup(const struct perf_event_attr *attr)
+{
+	int fd = open_cgroup(attr);
+
+	if (fd != -ENOENT)
+		return fd;
+	if (mount("none", CGROUPS, "cgroup", 0, "perf_event") || umount(CGROUPS))
+		return -errno;
+
+	return eventually((fd = open_cgroup(attr)) >= 0) ? fd : -ENOENT;
+}
+
+/* This process, or a cgroup that it is in, on the CPU */
+FIXTURE_SETUP(target)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+
+	registry_setup(_metadata, &self->registry);
+	pin(0);
+	attr.inherit = variant->inherit;
+	self->fd = variant->cgroup ? open_first_cgroup(&attr) :
+				     event_open(&attr, 0, HOT_CPU, -1, 0);
+	self->id = detach(self->fd);
+	ASSERT_LT(0, self->id);
+	if (variant->cgroup)
+		ASSERT_EQ(0, write_file(CGROUP "/cgroup.procs", "0"));
+	drive_there(TRACEPOINT, N);
+}
+
+FIXTURE_TEARDOWN_PARENT(target)
+{
+	hot_teardown(_metadata, &self->registry);
+	EXPECT_TRUE(eventually(!rmdir(CGROUP) || errno == ENOENT));
+}
+
+/* What is measured on that CPU alone waits for it to come back. */
+TEST_F(target, goes_on)
+{
+	int round;
+
+	for (round = 1; round <= 3; round++) {
+		EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
+		ASSERT_EQ(0, set_online(false));
+		EXPECT_EQ(PERF_PERSISTENT_STATE_OFFLINE, state_of(self->fd));
+		drive(TRACEPOINT, N);
+		EXPECT_EQ(round * N, count(self->fd));
+		ASSERT_EQ(0, set_online(true));
+		EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
+		drive_there(TRACEPOINT, N);
+		EXPECT_EQ((round + 1) * N, count(self->fd));
+	}
+}
+
+/* It can be turned off and on while the CPU is away. */
+TEST_F(target, controlled_while_offline)
+{
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, set_online(true));
+	drive_there(TRACEPOINT, N);
+	EXPECT_EQ(N, count(self->fd));
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ENABLE, NULL));
+	ASSERT_EQ(0, set_online(true));
+	drive_there(TRACEPOINT, N);
+	EXPECT_EQ(2 * N, count(self->fd));
+}
+
+/* It can be attached and ended meanwhile. */
+TEST_F(target, ended_while_offline)
+{
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, attach(self->fd));
+	close(self->fd);
+	EXPECT_EQ(0, registry_count("ids"));
+	ASSERT_EQ(0, set_online(true));
+	drive_there(TRACEPOINT, N);
+}
+
+/* Only what was asked for is measured, also right after the CPU came back. */
+TEST_F(target, others_are_not_counted)
+{
+	pid_t child;
+
+	if (variant->inherit)
+		return;
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		if (variant->cgroup)
+			write_file(CGROUPS "/cgroup.procs", "0");
+		set_online(false);
+		set_online(true);
+		drive_there(TRACEPOINT, N);
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	EXPECT_EQ(N, count(self->fd));
+	drive_there(TRACEPOINT, N);
+	EXPECT_EQ(2 * N, count(self->fd));
+}
+
+TEST_HARNESS_MAIN

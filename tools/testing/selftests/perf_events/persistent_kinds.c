@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: of whatever kind, they go on as what they are.
+ */
+#include <linux/bpf.h>
+#include <linux/hw_breakpoint.h>
+
+#include "persistent_task.h"
+
+#define N		100
+#define PAGES		8
+#define SYMBOL		"__x64_sys_getppid"
+#define FILTER_ID	"/sys/kernel/tracing/events/syscalls/sys_enter_getpriority/id"
+
+static volatile int watched;
+
+static __attribute__((noipa)) void probed(void)
+{
+	watched++;
+}
+
+enum kind {
+	FILTERED,	/* a tracepoint, of which every second is left */
+	DATA,		/* a breakpoint on a variable of a process */
+	CODE,		/* on a function of the kernel */
+	KPROBE,
+	KRETPROBE,
+	UPROBE,
+	URETPROBE,
+};
+
+FIXTURE(kinds)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	int			id;
+	int			fd;
+};
+
+FIXTURE_VARIANT(kinds)
+{
+	enum kind		kind;
+	bool			task;
+	int			cpu;
+};
+
+FIXTURE_VARIANT_ADD(kinds, filter_cpu) { .kind = FILTERED };
+FIXTURE_VARIANT_ADD(kinds, filter_task) { .kind = FILTERED, .task = true, .cpu = ANY_CPU };
+FIXTURE_VARIANT_ADD(kinds, data_cpu) { .kind = DATA };
+FIXTURE_VARIANT_ADD(kinds, data_task) { .kind = DATA, .task = true, .cpu = ANY_CPU };
+FIXTURE_VARIANT_ADD(kinds, code_cpu) { .kind = CODE };
+FIXTURE_VARIANT_ADD(kinds, code_task) { .kind = CODE, .task = true, .cpu = 0 };
+FIXTURE_VARIANT_ADD(kinds, kprobe_cpu) { .kind = KPROBE };
+FIXTURE_VARIANT_ADD(kinds, kprobe_task) { .kind = KPROBE, .task = true, .cpu = ANY_CPU };
+FIXTURE_VARIANT_ADD(kinds, kretprobe_cpu) { .kind = KRETPROBE };
+FIXTURE_VARIANT_ADD(kinds, uprobe_cpu) { .kind = UPROBE };
+FIXTURE_VARIANT_ADD(kinds, uprobe_task) { .kind = UPROBE, .task = true, .cpu = ANY_CPU };
+FIXTURE_VARIANT_ADD(kinds, uretprobe_cpu) { .kind = URETPROBE };
+
+static int pmu_type(const char *pmu)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type", pmu);
+
+	return read_number(path);
+}
+
+static __u64 kernel_address(const char *symbol)
+{
+	FILE *f = fopen("/proc/kallsyms", "re");
+	unsigned long long address;
+	char name[256];
+
+	while (f && fscanf(f, "%llx %*c %255s%*[^\n]", &address, name) == 2) {
+		if (!strcmp(name, symbol)) {
+			fclose(f);
+			return address;
+		}
+	}
+
+	return 0;
+}
+
+/* Where in the file of this program a function is */
+static __u64 file_offset(const void *function)
+{
+	unsigned long long start, end, offset, address = addr(function);
+	FILE *f = fopen("/proc/self/maps", "re");
+
+	while (f && fscanf(f, "%llx-%llx %*s %llx%*[^\n]", &start, &end, &offset) == 3) {
+		if (address >= start && address < end) {
+			fclose(f);
+			return address - start + offset;
+		}
+	}
+
+	return -1;
+}
+
+static struct perf_event_attr kind_attr(enum kind kind)
+{
+	static char program[PATH_MAX];
+	struct perf_event_attr attr = { .size = sizeof(attr) };
+
+	switch (kind) {
+	case FILTERED:
+		attr.type = PERF_TYPE_TRACEPOINT;
+		attr.config = read_number(FILTER_ID);
+		break;
+	case DATA:
+	case CODE:
+		attr.type = PERF_TYPE_BREAKPOINT;
+		attr.bp_type = kind == DATA ? HW_BREAKPOINT_W : HW_BREAKPOINT_X;
+		attr.bp_addr = kind == DATA ? addr((void *)&watched) : kernel_address(SYMBOL);
+		attr.bp_len = kind == DATA ? sizeof(watched) : sizeof(long);
+		break;
+	case KPROBE:
+	case KRETPROBE:
+		attr.type = pmu_type("kprobe");
+		attr.config = kind == KRETPROBE;
+		attr.kprobe_func = addr(SYMBOL);
+		break;
+	case UPROBE:
+	case URETPROBE:
+		program[readlink("/proc/self/exe", program, sizeof(program) - 1)] = '\0';
+		attr.type = pmu_type("uprobe");
+		attr.config = kind == URETPROBE;
+		attr.uprobe_path = addr(program);
+		attr.probe_offset = file_offset(probed);
+		break;
+	}
+
+	return attr;
+}
+
+/* Make it happen N times, and everything else as well */
+static void drive_all(void)
+{
+	int i;
+
+	for (i = 0; i < N; i++) {
+		probed();
+		syscall(__NR_getppid);
+		syscall(__NR_getpriority, PRIO_PROCESS, i & 1);
+	}
+}
+
+FIXTURE_SETUP(kinds)
+{
+	registry_setup(_metadata, &self->registry);
+
+	pin(0);
+	self->attr = kind_attr(variant->kind);
+}
+
+FIXTURE_TEARDOWN_PARENT(kinds)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+static int open_kind(enum kind kind, struct perf_event_attr *attr, int pid, int cpu)
+{
+	int fd = event_open(attr, pid, cpu, -1, 0);
+
+	if (fd >= 0 && kind == FILTERED)
+		return event_ioctl(fd, PERF_EVENT_IOC_SET_FILTER, "who == 1") ?: fd;
+
+	return fd;
+}
+
+/* How often it happens of N times */
+#define TIMES	(variant->kind == FILTERED ? N / 2 : N)
+
+#define OPEN()	open_kind(variant->kind, &self->attr, variant->task ? getpid() : -1, variant->cpu)
+
+/* It goes on when it is closed, through any descriptor that I turn it off and on by. */
+TEST_F(kinds, goes_on)
+{
+	self->fd = OPEN();
+	ASSERT_LE(0, self->fd);
+	self->id = detach(self->fd);
+	ASSERT_LT(0, self->id);
+	close(self->fd);
+
+	drive_all();
+	self->fd = reopen(self->id);
+	EXPECT_EQ(TIMES, count(self->fd));
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	close(self->fd);
+	drive_all();
+	self->fd = reopen(self->id);
+	EXPECT_EQ(TIMES, count(self->fd));
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_RESET, NULL));
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ENABLE, NULL));
+	close(self->fd);
+	drive_all();
+	EXPECT_EQ(TIMES, count(reopen(self->id)));
+}
+
+/* It goes on when its maker is killed, and is over when it is stopped. */
+TEST_F(kinds, maker_is_killed)
+{
+	pid_t target = getpid(), child = fork();
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		self->fd = open_kind(variant->kind, &self->attr, variant->task ? target : -1,
+				     variant->cpu);
+		self->id = detach(self->fd);
+		kill(getpid(), SIGKILL);
+	}
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	ASSERT_LT(0, self->id);
+
+	drive_all();
+	self->fd = reopen(self->id);
+	EXPECT_EQ(TIMES, count(self->fd));
+	stop(self->id);
+	EXPECT_FALSE(registry_has(self->id));
+	close(self->fd);
+	drive_all();
+}
+
+/* What I am told of it has no addresses. */
+TEST_F(kinds, query)
+{
+	struct answer a;
+
+	self->fd = OPEN();
+	ASSERT_LT(0, detach(self->fd));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(self->attr.type, a.attr.type);
+	EXPECT_EQ(0, a.attr.config1);
+	if (variant->kind != DATA && variant->kind != CODE)
+		EXPECT_EQ(0, a.attr.config2);
+}
+
+/* A task that dies with it leaves its count. */
+TEST_F(kinds, target_dies)
+{
+	int go[2];
+	pid_t child;
+	char c;
+
+	if (!variant->task)
+		return;
+
+	ASSERT_EQ(0, pipe(go));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		close(go[1]);
+		if (!read(go[0], &c, 1))
+			drive_all();
+		_exit(0);
+	}
+	self->fd = open_kind(variant->kind, &self->attr, child, variant->cpu);
+	self->id = detach(self->fd);
+	ASSERT_LT(0, self->id);
+	close(self->fd);
+	close(go[1]);
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+
+	self->fd = reopen(self->id);
+	EXPECT_EQ(TIMES, count(self->fd));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, state_of(self->fd));
+}
+
+FIXTURE(samples)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	struct ring		ring;
+	int			id;
+	int			fd;
+};
+
+FIXTURE_VARIANT(samples)
+{
+	int			pid;
+	int			cpu;
+};
+
+FIXTURE_VARIANT_ADD(samples, cpu) { .pid = -1, .cpu = 0 };
+FIXTURE_VARIANT_ADD(samples, task) { .pid = 0, .cpu = ANY_CPU };
+FIXTURE_VARIANT_ADD(samples, task_cpu) { .pid = 0, .cpu = 0 };
+
+FIXTURE_SETUP(samples)
+{
+	registry_setup(_metadata, &self->registry);
+
+	pin(0);
+	self->attr = sampling_attr(TRACEPOINT);
+	self->attr.wakeup_events = 1;
+}
+
+FIXTURE_TEARDOWN_PARENT(samples)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* Detach what sampled nothing yet, and open and map it by its number */
+#define REOPEN_MAPPED(opened) do {							\
+	int _fd = opened;								\
+											\
+	self->id = DETACH(_fd, .buffer_pages = PAGES);					\
+	ASSERT_LT(0, self->id);								\
+	close(_fd);									\
+	self->fd = reopen(self->id);							\
+	ASSERT_LE(0, self->fd);								\
+	ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, PROT_READ | PROT_WRITE));	\
+} while (0)
+
+#define OPEN_SAMPLING()	event_open(&self->attr, variant->pid, variant->cpu, -1, 0)
+
+/* I can let it go on for so many samples; then it stops, and whoever waits is woken. */
+TEST_F(samples, refresh)
+{
+	struct pollfd p = { .events = POLLIN };
+	siginfo_t info;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMIN);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+
+	self->attr.disabled = 1;
+	REOPEN_MAPPED(OPEN_SAMPLING());
+	ASSERT_EQ(0, fcntl(self->fd, F_SETOWN, getpid()));
+	ASSERT_EQ(0, fcntl(self->fd, F_SETSIG, SIGRTMIN));
+	ASSERT_EQ(0, fcntl(self->fd, F_SETFL, O_ASYNC));
+	drive(TRACEPOINT, N);
+	EXPECT_EQ(0, ring_samples(&self->ring));
+
+	ASSERT_EQ(0, ioctl(reopen(self->id), PERF_EVENT_IOC_REFRESH, 3));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
+	drive(TRACEPOINT, 2);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
+	EXPECT_EQ(2, ring_samples(&self->ring));
+	drive(TRACEPOINT, 1);
+	EXPECT_TRUE(eventually(state_of(self->fd) == PERF_PERSISTENT_STATE_DISABLED));
+	drive(TRACEPOINT, N);
+	EXPECT_EQ(3, ring_samples(&self->ring));
+
+	p.fd = self->fd;
+	EXPECT_EQ(1, poll(&p, 1, PATIENCE_MS));
+	EXPECT_EQ(POLLIN, p.revents);
+	do {
+		ASSERT_EQ(SIGRTMIN, sigtimedwait(&set, &info, &(struct timespec) { 10 }));
+		EXPECT_EQ(self->fd, info.si_fd);
+	} while (info.si_code == POLL_IN);
+	EXPECT_EQ(POLL_HUP, info.si_code);
+
+	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_REFRESH, 1));
+	drive(TRACEPOINT, 1);
+	EXPECT_EQ(4, ring_samples(&self->ring));
+}
+
+/* A new period holds, whoever opened the event by its number to set it. */
+TEST_F(samples, period)
+{
+	unsigned int samples;
+	__u64 period = 10;
+
+	REOPEN_MAPPED(OPEN_SAMPLING());
+	drive(TRACEPOINT, N);
+	EXPECT_EQ(N, ring_samples(&self->ring));
+	ASSERT_EQ(0, event_ioctl(reopen(self->id), PERF_EVENT_IOC_PERIOD, &period));
+
+	/* The first one begins anywhere. */
+	drive(TRACEPOINT, period);
+	samples = ring_samples(&self->ring);
+	drive(TRACEPOINT, N);
+	EXPECT_EQ(samples + N / period, ring_samples(&self->ring));
+	EXPECT_EQ(2 * N + period, count(self->fd));
+}
+
+/* A filter can be set by who opened it by its number. */
+TEST_F(samples, filter)
+{
+	REOPEN_MAPPED(OPEN_SAMPLING());
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_SET_FILTER, "common_pid == 0"));
+	ASSERT_EQ(0, ring_unmap(&self->ring));
+	close(self->fd);
+	drive(TRACEPOINT, N);
+	self->fd = reopen(self->id);
+	EXPECT_EQ(0, count(self->fd));
+}
+
+static int load_program(__u32 type, int ret)
+{
+	struct bpf_insn insns[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = ret },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	union bpf_attr attr = {
+		.prog_type	= type,
+		.insns		= addr(insns),
+		.insn_cnt	= ARRAY_LEN(insns),
+		.license	= addr("GPL"),
+	};
+
+	return result(syscall(__NR_bpf, BPF_PROG_LOAD, &attr, sizeof(attr)));
+}
+
+/* A BPF program goes on to decide what is sampled, or that nothing is. */
+TEST_F(samples, bpf_program)
+{
+	int decision, prog, fd;
+
+	self->attr = sampling_attr(CLOCK);
+	for (decision = 0; decision < 2; decision++) {
+		prog = load_program(BPF_PROG_TYPE_PERF_EVENT, decision);
+		ASSERT_LE(0, prog);
+		fd = OPEN_SAMPLING();
+		ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_SET_BPF, prog));
+		close(prog);
+		REOPEN_MAPPED(fd);
+		drive(CLOCK, N);
+		EXPECT_EQ(decision, !!ring_samples(&self->ring));
+		EXPECT_LT(0, count(self->fd));
+	}
+}
+
+/* One of a tracepoint stays as well, and ends with the event. */
+TEST_F(samples, bpf_program_of_tracepoint)
+{
+	int prog = load_program(BPF_PROG_TYPE_TRACEPOINT, 0), fd = OPEN_SAMPLING();
+
+	ASSERT_LE(0, prog);
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_SET_BPF, prog));
+	close(prog);
+	REOPEN_MAPPED(fd);
+	drive(TRACEPOINT, N);
+	EXPECT_EQ(0, ring_head(&self->ring));
+	EXPECT_EQ(0, count(self->fd));
+
+	stop(self->id);
+	close(self->fd);
+	ring_unmap(&self->ring);
+	REOPEN_MAPPED(OPEN_SAMPLING());
+	drive(TRACEPOINT, N);
+	EXPECT_EQ(N, ring_samples(&self->ring));
+}
+
+TARGET_HARNESS_MAIN

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: who waits for data is woken for himself.
+ */
+#include <poll.h>
+#include <linux/membarrier.h>
+#include <sys/epoll.h>
+
+#include "persistent.h"
+
+#define PAGES	16
+#define READERS	5
+#define SOON	50000000ULL
+#define RW	(PROT_READ | PROT_WRITE)
+
+FIXTURE(readers)
+{
+	struct registry		registry;
+	struct ring		ring;
+	int			fds[READERS];	/* the first one is the original */
+	int			id;
+};
+
+FIXTURE_VARIANT(readers)
+{
+	__u32			watermark;
+	bool			ring;
+};
+
+FIXTURE_VARIANT_ADD(readers, each_event) { .watermark = 0 };
+FIXTURE_VARIANT_ADD(readers, each_event_mapped) { .ring = true };
+FIXTURE_VARIANT_ADD(readers, watermark) { .watermark = 256 };
+
+FIXTURE_SETUP(readers)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+	int i;
+
+	registry_setup(_metadata, &self->registry);
+	attr.wakeup_events = 1;
+	if (variant->watermark) {
+		attr.watermark = 1;
+		attr.wakeup_watermark = variant->watermark;
+	}
+	self->fds[0] = event_open(&attr, -1, pin(0), -1, 0);
+	if (variant->ring)
+		ASSERT_EQ(0, ring_map(&self->ring, self->fds[0], PAGES, RW));
+	self->id = DETACH(self->fds[0], .buffer_pages = PAGES);
+	ASSERT_LT(0, self->id);
+	for (i = 1; i < READERS; i++)
+		self->fds[i] = reopen(self->id);
+}
+
+FIXTURE_TEARDOWN_PARENT(readers)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* One wake-up, or at least one: a sample is smaller than the watermark */
+static void wake(void)
+{
+	drive(TRACEPOINT, 16);
+}
+
+/* What there is to say now */
+static int ready(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) ? p.revents : 0;
+}
+
+/* Each of us is told of each wake-up once, whoever asks first. */
+TEST_F(readers, each_for_himself)
+{
+	int i, round, nr;
+
+	for (round = 0; round < 2 * READERS; round++) {
+		for (i = 0; i < READERS; i++)
+			EXPECT_EQ(0, ready(self->fds[i]));
+		wake();
+		for (i = 0; i < READERS; i++) {
+			nr = (i + round) % READERS;
+			EXPECT_EQ(POLLIN, ready(self->fds[nr])) {
+				TH_LOG("reader %d in round %d", nr, round);
+			}
+			EXPECT_EQ(0, ready(self->fds[nr]));
+		}
+	}
+}
+
+/* Who asks seldom is told once of all that was. */
+TEST_F(readers, seldom)
+{
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->fds[1]));
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->fds[1]));
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->fds[2]));
+	EXPECT_EQ(0, ready(self->fds[2]));
+	EXPECT_EQ(POLLIN, ready(self->fds[1]));
+}
+
+/* Who comes later hears of what was before, once. */
+TEST_F(readers, newcomer)
+{
+	int fd = reopen(self->id);
+
+	EXPECT_EQ(0, ready(fd));
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->fds[0]));
+	fd = reopen(self->id);
+	EXPECT_EQ(POLLIN, ready(fd));
+	EXPECT_EQ(0, ready(fd));
+	EXPECT_EQ(0, ready(self->fds[0]));
+}
+
+/* Also if everybody else who heard of it is gone. */
+TEST_F(readers, newcomer_alone)
+{
+	int i;
+
+	wake();
+	for (i = 0; i < READERS; i++) {
+		EXPECT_EQ(POLLIN, ready(self->fds[i]));
+		close(self->fds[i]);
+	}
+	self->fds[0] = reopen(self->id);
+	EXPECT_EQ(POLLIN, ready(self->fds[0]));
+	EXPECT_EQ(0, ready(self->fds[0]));
+}
+
+/* Copies of a descriptor are one reader. */
+TEST_F(readers, copies)
+{
+	int copy = dup(self->fds[1]);
+
+	wake();
+	EXPECT_EQ(POLLIN, ready(copy));
+	EXPECT_EQ(0, ready(self->fds[1]));
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->fds[1]));
+	EXPECT_EQ(0, ready(copy));
+	close(self->fds[1]);
+	wake();
+	EXPECT_EQ(POLLIN, ready(copy));
+}
+
+/* All who sleep are woken, in processes of their own. */
+TEST_F(readers, sleepers)
+{
+	struct pollfd p = { .events = POLLIN };
+	pid_t children[READERS];
+	int i, status, go[2];
+	char byte;
+
+	ASSERT_EQ(0, pipe(go));
+	for (i = 0; i < READERS; i++) {
+		children[i] = fork();
+		ASSERT_LE(0, children[i]);
+		if (!children[i]) {
+			p.fd = self->fds[i];
+			write(go[1], "", 1);
+			_exit(poll(&p, 1, PATIENCE_MS) == 1 && p.revents == POLLIN ? 0 : 1);
+		}
+	}
+	for (i = 0; i < READERS; i++)
+		ASSERT_EQ(1, read(go[0], &byte, 1));
+	drive(CLOCK, 100);
+	wake();
+	for (i = 0; i < READERS; i++) {
+		ASSERT_EQ(children[i], waitpid(children[i], &status, 0));
+		EXPECT_EQ(0, WEXITSTATUS(status));
+	}
+}
+
+/* One who waits with epoll is woken as one who waits with poll. */
+TEST_F(readers, epoll)
+{
+	struct epoll_event e = { .events = EPOLLIN }, out[READERS];
+	int all = epoll_create1(0), round, i;
+
+	for (i = 0; i < READERS; i++) {
+		e.data.fd = self->fds[i];
+		ASSERT_EQ(0, epoll_ctl(all, EPOLL_CTL_ADD, self->fds[i], &e));
+	}
+	for (round = 0; round < 3; round++) {
+		EXPECT_EQ(0, epoll_wait(all, out, READERS, 0));
+		wake();
+		EXPECT_EQ(READERS, epoll_wait(all, out, READERS, PATIENCE_MS));
+		for (i = 0; i < READERS; i++)
+			EXPECT_EQ(EPOLLIN, out[i].events);
+	}
+}
+
+/* A file that somebody else's epoll waits for is still mine to ask. */
+TEST_F(readers, epoll_and_poll)
+{
+	struct epoll_event e = { .events = EPOLLIN }, out;
+	int other = epoll_create1(0);
+
+	ASSERT_EQ(0, epoll_ctl(other, EPOLL_CTL_ADD, self->fds[1], &e));
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->fds[2]));
+	EXPECT_EQ(1, epoll_wait(other, &out, 1, PATIENCE_MS));
+	EXPECT_EQ(POLLIN, ready(self->fds[3]));
+}
+
+/* Attached, it still tells those who have it open, each for himself. */
+TEST_F(readers, attached)
+{
+	ASSERT_EQ(0, attach(self->fds[1]));
+	if (!variant->ring)
+		ASSERT_EQ(0, ring_map(&self->ring, self->fds[0], PAGES, RW));
+	ready(self->fds[1]);
+	ready(self->fds[2]);
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->fds[1]));
+	EXPECT_EQ(POLLIN, ready(self->fds[2]));
+	EXPECT_EQ(0, ready(self->fds[1]));
+}
+
+/* When its time runs out all are told that no more will come. */
+TEST_F(readers, expired)
+{
+	int i;
+
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->fds[1]));
+	ASSERT_EQ(0, SET(self->fds[0], .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
+	for (i = 0; i < READERS; i++) {
+		EXPECT_TRUE(eventually(ready(self->fds[i]) & POLLHUP));
+		EXPECT_EQ(POLLHUP, ready(self->fds[i]));
+	}
+}
+
+FIXTURE(shared)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	struct ring		ring;
+	int			one, two, three;
+};
+
+/* Three events write to the buffer of the first; nothing is persistent yet. */
+FIXTURE_SETUP(shared)
+{
+	registry_setup(_metadata, &self->registry);
+	self->attr = sampling_attr(TRACEPOINT);
+	self->attr.wakeup_events = 1;
+	self->one = event_open(&self->attr, -1, pin(0), -1, 0);
+	self->two = event_open(&self->attr, -1, 0, -1, 0);
+	self->three = event_open(&self->attr, -1, 0, -1, 0);
+	ASSERT_EQ(0, ring_map(&self->ring, self->one, PAGES, RW));
+	ASSERT_EQ(0, ioctl(self->two, PERF_EVENT_IOC_SET_OUTPUT, self->one));
+	ASSERT_EQ(0, ioctl(self->three, PERF_EVENT_IOC_SET_OUTPUT, self->one));
+}
+
+FIXTURE_TEARDOWN_PARENT(shared)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* Of ordinary events that share a buffer, who asks first is told, as ever. */
+TEST_F(shared, ordinary)
+{
+	EXPECT_EQ(0, ready(self->one));
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->two));
+	EXPECT_EQ(0, ready(self->one));
+	EXPECT_EQ(0, ready(self->two));
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->one));
+	EXPECT_EQ(0, ready(self->three));
+}
+
+/* One that has no buffer, or has lost it, hangs up. */
+TEST_F(shared, ordinary_without_buffer)
+{
+	EXPECT_EQ(POLLHUP, ready(event_open(&self->attr, -1, 0, -1, 0)));
+	ASSERT_EQ(0, ring_unmap(&self->ring));
+	EXPECT_EQ(POLLHUP, ready(self->one));
+	EXPECT_EQ(POLLHUP, ready(self->two));
+}
+
+/* Readers of persistent events that share a buffer are told each for himself ... */
+TEST_F(shared, persistent)
+{
+	int again;
+
+	ASSERT_LT(0, detach(self->one));
+	ASSERT_LT(0, detach(self->two));
+	again = reopen_at(detach(self->three), -1, 0);
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->two));
+	EXPECT_EQ(POLLIN, ready(self->one));
+	EXPECT_EQ(POLLIN, ready(self->three));
+	EXPECT_EQ(POLLIN, ready(again));
+	EXPECT_EQ(0, ready(self->one));
+	EXPECT_EQ(0, ready(self->two));
+	EXPECT_EQ(0, ready(again));
+}
+
+/* ... and those of ordinary ones that share it too neither take from them nor lose. */
+TEST_F(shared, persistent_and_ordinary)
+{
+	ASSERT_LT(0, detach(self->one));
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->two));
+	EXPECT_EQ(0, ready(self->three));
+	EXPECT_EQ(POLLIN, ready(self->one));
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->one));
+	EXPECT_EQ(POLLIN, ready(self->three));
+	EXPECT_EQ(0, ready(self->two));
+}
+
+/* Detaching brings no news, and takes none away. */
+TEST_F(shared, detached_between)
+{
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->one));
+	ASSERT_LT(0, detach(self->one));
+	EXPECT_EQ(0, ready(self->one));
+	wake();
+	ASSERT_LT(0, detach(self->two));
+	EXPECT_EQ(POLLIN, ready(self->one));
+	EXPECT_EQ(POLLIN, ready(self->two));
+}
+
+/* To who opens it later all is news, also what its maker heard of before he detached it. */
+TEST_F(shared, news_from_before)
+{
+	int id;
+
+	wake();
+	EXPECT_EQ(POLLIN, ready(self->one));
+	id = detach(self->one);
+	ASSERT_LT(0, id);
+	close(self->one);
+	self->one = reopen(id);
+	EXPECT_EQ(POLLIN, ready(self->one));
+	EXPECT_EQ(0, ready(self->one));
+}
+
+/* A reader whose event is given another buffer begins anew with that. */
+TEST_F(shared, other_buffer)
+{
+	int other = event_open(&self->attr, -1, 0, -1, 0), id;
+
+	id = detach(other);
+	ASSERT_LT(0, id);
+	wake();
+	EXPECT_EQ(POLLIN, ready(other));
+	ASSERT_EQ(0, attach(other));
+	EXPECT_EQ(POLLHUP, ready(other));
+	ASSERT_EQ(0, ioctl(other, PERF_EVENT_IOC_SET_OUTPUT, self->one));
+	ready(other);
+	EXPECT_EQ(0, ready(other));
+	wake();
+	EXPECT_EQ(POLLIN, ready(other));
+	EXPECT_EQ(POLLIN, ready(self->two));
+}
+
+/* Until what was freed can be used again */
+static void wait_for_memory(void)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		syscall(__NR_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+}
+
+/* Whatever became of the buffer that I was told of, what is in the next one is news. */
+TEST_F(shared, next_buffer)
+{
+	int fd = event_open(&self->attr, -1, 0, -1, 0), round;
+	struct ring r = {};
+
+	for (round = 0; round < 20; round++) {
+		ASSERT_LT(0, DETACH(fd, .buffer_pages = 1));
+		wake();
+		ASSERT_EQ(POLLIN, ready(fd)) {
+			TH_LOG("detached, round %d", round);
+		}
+		ASSERT_EQ(0, attach(fd));
+		wait_for_memory();
+
+		ASSERT_EQ(0, ring_map(&r, fd, 1, RW));
+		wake();
+		ASSERT_EQ(POLLIN, ready(fd)) {
+			TH_LOG("mapped, round %d", round);
+		}
+		ASSERT_EQ(0, ring_unmap(&r));
+		wait_for_memory();
+	}
+}
+
+TEST_HARNESS_MAIN

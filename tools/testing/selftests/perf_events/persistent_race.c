@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: several do the same at the same time, or something
+ * while the CPU comes and goes.
+ */
+#include <pthread.h>
+#include <signal.h>
+
+#include "persistent.h"
+
+#define N	100
+#define RACERS	4
+#define ROUNDS	10
+#define WORKERS	4
+#define GAPS	8
+
+FIXTURE(race)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	int			fd;
+	int			id;
+	pthread_barrier_t	barrier;
+	int			won;
+};
+
+FIXTURE_SETUP(race)
+{
+	pthread_barrierattr_t shared;
+
+	registry_setup(_metadata, &self->registry);
+	pthread_barrierattr_init(&shared);
+	pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+	ASSERT_EQ(0, pthread_barrier_init(&self->barrier, &shared, RACERS));
+
+	self->attr = sampling_attr(CLOCK);
+	self->fd = event_open(&self->attr, -1, 0, -1, 0);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN_PARENT(race)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* So many processes do the same at the same time; how many were not refused? */
+#define race(call, error) ({						\
+	pid_t _child[RACERS];						\
+	int _i, _ret;							\
+									\
+	self->won = 0;							\
+	for (_i = 0; _i < RACERS; _i++) {				\
+		_child[_i] = fork();					\
+		if (_child[_i])						\
+			continue;					\
+		pthread_barrier_wait(&self->barrier);			\
+		_ret = (call);						\
+		if (_ret >= 0)						\
+			__atomic_fetch_add(&self->won, 1, __ATOMIC_RELAXED); \
+		else							\
+			EXPECT_EQ(error, _ret);				\
+		_exit(0);						\
+	}								\
+	for (_i = 0; _i < RACERS; _i++)					\
+		waitpid(_child[_i], NULL, 0);				\
+	self->won;							\
+})
+
+/* An event is detached once and attached once, however many try. */
+TEST_F(race, detach_and_attach)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		ASSERT_EQ(1, race(detach(self->fd), -EEXIST));
+		ASSERT_EQ(1, registry_count("ids"));
+		ASSERT_EQ(1, race(attach(self->fd), -EINVAL));
+		ASSERT_EQ(0, registry_count("ids"));
+	}
+}
+
+/* One gets the name. */
+TEST_F(race, name)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		ASSERT_EQ(1, race(DETACH(event_open(&self->attr, -1, 0, -1, 0),
+					 .name = addr("wanted")), -EEXIST));
+		stop_all();
+	}
+}
+
+/* One gets the place in the id. */
+TEST_F(race, join)
+{
+	int i;
+
+	self->id = detach(self->fd);
+	for (i = 1; i <= ROUNDS; i++)
+		ASSERT_EQ(1, race(DETACH(event_open(&self->attr, -1, 0, -1, 0),
+					 .id = self->id, .member = i), -EEXIST));
+}
+
+/* -ENOENT whether it was over before I opened it or after */
+static int reopen_and_attach(int id)
+{
+	int fd = reopen(id), ret = fd < 0 ? fd : attach(fd);
+
+	return ret == -EINVAL ? -ENOENT : ret;
+}
+
+/* Whether one comes before the end or after it, there is no between. */
+TEST_F(race, reopen_and_attach)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		self->id = detach(self->fd);
+		EXPECT_EQ(RACERS, race(reopen(self->id), 0));
+		EXPECT_EQ(1, race(reopen_and_attach(self->id), -ENOENT));
+	}
+}
+
+FIXTURE(load)
+{
+	struct registry		registry;
+	int			fd;
+	int			id;
+};
+
+FIXTURE_SETUP(load)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+
+	registry_setup(_metadata, &self->registry);
+	self->fd = event_open(&attr, -1, HOT_CPU, -1, 0);
+	self->id = DETACH(self->fd, .name = addr("load"));
+	ASSERT_LT(0, self->id);
+}
+
+FIXTURE_TEARDOWN_PARENT(load)
+{
+	hot_teardown(_metadata, &self->registry);
+}
+
+/* Whatever can be done to events of a CPU, without asking whether it is there */
+static void work(int id)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+	struct perf_event_attr other = event_attr(CLOCK);
+	int leader, sibling, fd;
+	struct answer a;
+
+	for (;;) {
+		leader = event_open(&attr, -1, HOT_CPU, -1, 0);
+		sibling = event_open(&other, -1, HOT_CPU, leader, 0);
+		DETACH(leader, .buffer_pages = 1);
+		DETACH(sibling, .id = id, .member = getpid() % 100 + 1);
+		event_ioctl(sibling, PERF_EVENT_IOC_DISABLE, NULL);
+		drive_there(TRACEPOINT, 10);
+		fd = reopen_at(id, -1, HOT_CPU);
+		query(fd, &a);
+		count(fd);
+		event_ioctl(leader, PERF_EVENT_IOC_RESET, NULL);
+		event_ioctl(sibling, PERF_EVENT_IOC_ENABLE, NULL);
+		close(fd);
+		attach(sibling);
+		close(sibling);
+		attach(leader);
+		close(leader);
+	}
+}
+
+/* With all that going on, the CPU can come and go, and no event is lost. */
+TEST_F(load, goes_on)
+{
+	pid_t workers[WORKERS];
+	__u64 before;
+	int i;
+
+	for (i = 0; i < WORKERS; i++) {
+		workers[i] = fork();
+		ASSERT_LE(0, workers[i]);
+		if (!workers[i])
+			work(self->id);
+	}
+
+	for (i = 1; i <= GAPS; i++) {
+		ASSERT_EQ(0, set_online(false));
+		EXPECT_EQ(PERF_PERSISTENT_STATE_OFFLINE, state_of(self->fd));
+		drive(CLOCK, N);
+		before = count(self->fd);
+		ASSERT_EQ(0, set_online(true));
+		drive_there(TRACEPOINT, N);
+		EXPECT_LE(before + N, count(self->fd));
+	}
+
+	for (i = 0; i < WORKERS; i++) {
+		ASSERT_EQ(0, kill(workers[i], SIGKILL));
+		ASSERT_EQ(workers[i], waitpid(workers[i], NULL, 0));
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: suspended with their children, their group, and the
+ * CPU that they are on.
+ */
+#include <signal.h>
+
+#include "persistent.h"
+
+#define N	100
+#define ROUNDS	50
+#define SOON	50000000ULL
+#define ANY_CPU	-1
+
+FIXTURE(inherited)
+{
+	struct registry		registry;
+	int			fd;
+	int			id;
+	int			suspender;
+	int			commands[2], answers[2];
+	pid_t			child;
+};
+
+FIXTURE_VARIANT(inherited)
+{
+	bool			on_exec;
+};
+
+FIXTURE_VARIANT_ADD(inherited, enabled) { .on_exec = false };
+FIXTURE_VARIANT_ADD(inherited, enable_on_exec) { .on_exec = true };
+
+/* Children and their children, as long as I live */
+static void storm(void)
+{
+	if (fork())
+		return;
+	while (getppid() != 1) {
+		if (!fork()) {
+			fork();
+			drive(TRACEPOINT, 10);
+			_exit(0);
+		}
+		while (wait(NULL) > 0)
+			;
+	}
+	_exit(0);
+}
+
+/*
+ * What the target does when it is told to, and that it has begun. After a fork the
+ * child listens, and the parent waits for its end.
+ */
+static void obey(int commands, int answers)
+{
+	char command = 0, in[16], out[16];
+
+	snprintf(in, sizeof(in), "%d", commands);
+	snprintf(out, sizeof(out), "%d", answers);
+	do {
+		switch (command) {
+		case 'd':
+			drive(TRACEPOINT, N);
+			break;
+		case 'f':
+			if (fork()) {
+				while (wait(NULL) > 0)
+					;
+				_exit(0);
+			}
+			break;
+		case 's':
+			storm();
+			break;
+		case 'x':
+			execl("/proc/self/exe", "persistent_suspend_task", "obey", in, out, NULL);
+			break;
+		}
+		write(answers, &command, 1);
+	} while (read(commands, &command, 1) == 1);
+	_exit(0);
+}
+
+#define TELL(command) do {					\
+	char _answer;						\
+								\
+	ASSERT_EQ(1, write(self->commands[1], command, 1));	\
+	ASSERT_EQ(1, read(self->answers[0], &_answer, 1));	\
+} while (0)
+
+/* A process whose event is enabled already, or will be as soon as it executes something */
+FIXTURE_SETUP(inherited)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	pid_t child;
+	char begun;
+
+	registry_setup(_metadata, &self->registry);
+	ASSERT_EQ(0, pipe(self->commands));
+	ASSERT_EQ(0, pipe(self->answers));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		close(self->commands[1]);
+		obey(self->commands[0], self->answers[1]);
+	}
+	close(self->commands[0]);
+	close(self->answers[1]);
+	self->child = child;
+	ASSERT_EQ(1, read(self->answers[0], &begun, 1));
+
+	attr.inherit = 1;
+	attr.disabled = variant->on_exec;
+	attr.enable_on_exec = variant->on_exec;
+	self->fd = event_open(&attr, self->child, ANY_CPU, -1, PERF_FLAG_FD_CLOEXEC);
+	self->id = detach(self->fd);
+	ASSERT_LT(0, self->id);
+	self->suspender = reopen(self->id);
+	ASSERT_LE(0, self->suspender);
+}
+
+FIXTURE_TEARDOWN_PARENT(inherited)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* A child that was there before stops and goes on with its parent. */
+TEST_F(inherited, existing_child)
+{
+	TELL("x");
+	TELL("f");
+	TELL("d");
+	EXPECT_EQ(N, count(self->fd));
+	ASSERT_EQ(0, suspend(self->suspender));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_SUSPENDED, state_of(self->fd));
+	TELL("d");
+	EXPECT_EQ(N, count(self->fd));
+	close(self->suspender);
+	TELL("d");
+	EXPECT_EQ(2 * N, count(self->fd));
+}
+
+/* A child that is born meanwhile begins when the others go on. */
+TEST_F(inherited, new_child)
+{
+	TELL("x");
+	ASSERT_EQ(0, suspend(self->suspender));
+	TELL("f");
+	TELL("d");
+	TELL("f");
+	TELL("d");
+	EXPECT_EQ(0, count(self->fd));
+	close(self->suspender);
+	TELL("d");
+	EXPECT_EQ(N, count(self->fd));
+	TELL("f");
+	TELL("d");
+	EXPECT_EQ(2 * N, count(self->fd));
+}
+
+/* What begins with a program that is executed meanwhile begins when I am done. */
+TEST_F(inherited, exec_meanwhile)
+{
+	ASSERT_EQ(0, suspend(self->suspender));
+	TELL("x");
+	TELL("d");
+	EXPECT_EQ(0, count(self->fd));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_SUSPENDED, state_of(self->fd));
+	close(self->suspender);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
+	TELL("d");
+	EXPECT_EQ(N, count(self->fd));
+}
+
+/* The same with a program that a child executes. */
+TEST_F(inherited, child_execs_meanwhile)
+{
+	TELL("f");
+	ASSERT_EQ(0, suspend(self->suspender));
+	TELL("x");
+	TELL("d");
+	EXPECT_EQ(0, count(self->fd));
+	close(self->suspender);
+	TELL("d");
+	EXPECT_EQ(N, count(self->fd));
+}
+
+/* A new process is as its parent would be, not as the first one of all would. */
+TEST_F(inherited, child_of_child)
+{
+	TELL("f");
+	TELL("x");
+	TELL("d");
+	EXPECT_EQ(N, count(self->fd));
+	ASSERT_EQ(0, suspend(self->suspender));
+	TELL("f");
+	TELL("d");
+	EXPECT_EQ(N, count(self->fd));
+	close(self->suspender);
+	TELL("d");
+	EXPECT_EQ(2 * N, count(self->fd));
+}
+
+/* Who is disabled meanwhile is disabled with all children, and so enabled. */
+TEST_F(inherited, controlled_meanwhile)
+{
+	TELL("x");
+	TELL("f");
+	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	TELL("f");
+	close(self->suspender);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, state_of(self->fd));
+	TELL("d");
+	EXPECT_EQ(0, count(self->fd));
+
+	self->suspender = reopen(self->id);
+	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ENABLE, NULL));
+	TELL("d");
+	EXPECT_EQ(0, count(self->fd));
+	close(self->suspender);
+	TELL("d");
+	EXPECT_EQ(N, count(self->fd));
+}
+
+/* What a child counted stays when it ends meanwhile. */
+TEST_F(inherited, exits_meanwhile)
+{
+	TELL("x");
+	TELL("f");
+	TELL("d");
+	ASSERT_EQ(0, suspend(self->suspender));
+	close(self->commands[1]);
+	ASSERT_EQ(self->child, waitpid(self->child, NULL, 0));
+	EXPECT_EQ(N, count(self->fd));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, state_of(self->fd));
+	close(self->suspender);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, state_of(self->fd));
+	EXPECT_EQ(N, count(self->fd));
+}
+
+/* Though children are born all the time, none of them counts until I am done. */
+TEST_F(inherited, while_forking)
+{
+	__u64 before;
+	int i;
+
+	TELL("x");
+	TELL("s");
+	for (i = 0; i < ROUNDS; i++) {
+		before = count(self->fd);
+		ASSERT_TRUE(eventually(count(self->fd) > before));
+		ASSERT_EQ(0, suspend(self->suspender));
+		before = count(self->fd);
+		drive(CLOCK, N);
+		EXPECT_EQ(before, count(self->fd));
+		close(self->suspender);
+		self->suspender = reopen(self->id);
+	}
+	ASSERT_EQ(0, kill(self->child, SIGKILL));
+	ASSERT_EQ(self->child, waitpid(self->child, NULL, 0));
+}
+
+FIXTURE(group)
+{
+	struct registry		registry;
+	int			leader, sibling;
+	int			id, sibling_id;
+};
+
+FIXTURE_VARIANT(group)
+{
+	bool			task;
+};
+
+FIXTURE_VARIANT_ADD(group, cpu) { .task = false };
+FIXTURE_VARIANT_ADD(group, task) { .task = true };
+
+FIXTURE_SETUP(group)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	int pid = variant->task ? 0 : -1, cpu = variant->task ? ANY_CPU : 0;
+
+	registry_setup(_metadata, &self->registry);
+	pin(0);
+	attr.disabled = 1;
+	self->leader = event_open(&attr, pid, cpu, -1, 0);
+	attr.disabled = 0;
+	self->sibling = event_open(&attr, pid, cpu, self->leader, 0);
+	self->id = detach(self->leader);
+	self->sibling_id = detach(self->sibling);
+	ASSERT_LT(0, self->sibling_id);
+	ASSERT_EQ(0, event_ioctl(self->leader, PERF_EVENT_IOC_ENABLE, NULL));
+}
+
+FIXTURE_TEARDOWN_PARENT(group)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* So many more of the leader and of its sibling happen. */
+static void expect_more(struct __test_metadata *_metadata, int leader, __u64 n,
+			int sibling, __u64 m)
+{
+	__u64 before = count(leader), sibling_before = count(sibling);
+
+	drive(TRACEPOINT, N);
+	EXPECT_EQ(before + n, count(leader));
+	EXPECT_EQ(sibling_before + m, count(sibling));
+}
+
+/* A leader that is suspended stops its group. */
+TEST_F(group, leader)
+{
+	int fd = reopen(self->id);
+
+	expect_more(_metadata, self->leader, N, self->sibling, N);
+	ASSERT_EQ(0, suspend(fd));
+	expect_more(_metadata, self->leader, 0, self->sibling, 0);
+	close(fd);
+	expect_more(_metadata, self->leader, N, self->sibling, N);
+}
+
+/* A sibling that is suspended stops alone. */
+TEST_F(group, sibling)
+{
+	int fd = reopen(self->sibling_id);
+
+	ASSERT_EQ(0, suspend(fd));
+	expect_more(_metadata, self->leader, N, self->sibling, 0);
+	close(fd);
+	expect_more(_metadata, self->leader, N, self->sibling, N);
+}
+
+/* When the leader's time runs out meanwhile, its sibling is free. */
+TEST_F(group, leader_expires)
+{
+	int fd = reopen(self->id);
+
+	ASSERT_EQ(0, suspend(fd));
+	ASSERT_EQ(0, SET(self->leader, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
+	ASSERT_TRUE(eventually(!registry_has(self->id)));
+	close(fd);
+
+	/* On a CPU it waits until something is scheduled there. */
+	ASSERT_EQ(0, event_ioctl(self->sibling, PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, event_ioctl(self->sibling, PERF_EVENT_IOC_ENABLE, NULL));
+	expect_more(_metadata, self->leader, 0, self->sibling, N);
+}
+
+FIXTURE(offline)
+{
+	struct registry		registry;
+	int			fd;
+	int			id;
+	int			suspender;
+};
+
+FIXTURE_SETUP(offline)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+
+	registry_setup(_metadata, &self->registry);
+	pin(0);
+	self->fd = event_open(&attr, -1, HOT_CPU, -1, 0);
+	self->id = detach(self->fd);
+	ASSERT_LT(0, self->id);
+	self->suspender = reopen(self->id);
+}
+
+FIXTURE_TEARDOWN_PARENT(offline)
+{
+	hot_teardown(_metadata, &self->registry);
+}
+
+static void expect_there(struct __test_metadata *_metadata, int fd, __u64 n, int state)
+{
+	__u64 before = count(fd);
+
+	drive_there(TRACEPOINT, N);
+	EXPECT_EQ(before + n, count(fd));
+	EXPECT_EQ(state, state_of(fd));
+}
+
+/* What is suspended stays so when its CPU goes and comes back. */
+TEST_F(offline, cpu_comes_and_goes)
+{
+	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, set_online(false));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_OFFLINE, state_of(self->fd));
+	ASSERT_EQ(0, set_online(true));
+	expect_there(_metadata, self->fd, 0, PERF_PERSISTENT_STATE_SUSPENDED);
+	close(self->suspender);
+	expect_there(_metadata, self->fd, N, PERF_PERSISTENT_STATE_ENABLED);
+}
+
+/* What is suspended while its CPU is offline does not begin with that. */
+TEST_F(offline, suspended_while_offline)
+{
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, suspend(self->suspender));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_OFFLINE, state_of(self->fd));
+	ASSERT_EQ(0, set_online(true));
+	expect_there(_metadata, self->fd, 0, PERF_PERSISTENT_STATE_SUSPENDED);
+	close(self->suspender);
+	expect_there(_metadata, self->fd, N, PERF_PERSISTENT_STATE_ENABLED);
+}
+
+/* When I am done before the CPU is back, it goes on then ... */
+TEST_F(offline, resumed_while_offline)
+{
+	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, set_online(false));
+	close(self->suspender);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_OFFLINE, state_of(self->fd));
+	ASSERT_EQ(0, set_online(true));
+	expect_there(_metadata, self->fd, N, PERF_PERSISTENT_STATE_ENABLED);
+}
+
+/* ... also if it all happened meanwhile ... */
+TEST_F(offline, all_while_offline)
+{
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, suspend(self->suspender));
+	close(self->suspender);
+	ASSERT_EQ(0, set_online(true));
+	expect_there(_metadata, self->fd, N, PERF_PERSISTENT_STATE_ENABLED);
+}
+
+/* ... and what it was told between is what it does. */
+TEST_F(offline, told_between)
+{
+	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, set_online(true));
+	expect_there(_metadata, self->fd, 0, PERF_PERSISTENT_STATE_SUSPENDED);
+	close(self->suspender);
+	expect_there(_metadata, self->fd, 0, PERF_PERSISTENT_STATE_DISABLED);
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ENABLE, NULL));
+	expect_there(_metadata, self->fd, N, PERF_PERSISTENT_STATE_ENABLED);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 4 && !strcmp(argv[1], "obey"))
+		obey(atoi(argv[2]), atoi(argv[3]));
+
+	return test_harness_run(argc, argv);
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: those of tasks go on without the task that made them.
+ */
+#include "persistent_task.h"
+
+#define N	100
+
+FIXTURE(task)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	struct target		target;
+	int			cpu;
+	int			id;
+	int			fd;
+};
+
+FIXTURE_VARIANT(task)
+{
+	enum who		who;
+	bool			one_cpu;
+	bool			inherit;
+	enum event		event;
+};
+
+#define VARIANT(name, ...) FIXTURE_VARIANT_ADD(task, name) { __VA_ARGS__ }
+
+VARIANT(own, .who = OWN, .event = TRACEPOINT);
+VARIANT(own_faults, .who = OWN, .event = FAULTS);
+VARIANT(own_inherit, .who = OWN, .inherit = true, .event = TRACEPOINT);
+VARIANT(own_cpu, .who = OWN, .one_cpu = true, .event = TRACEPOINT);
+VARIANT(own_cpu_inherit, .who = OWN, .one_cpu = true, .inherit = true, .event = TRACEPOINT);
+VARIANT(process, .who = PROCESS, .event = TRACEPOINT);
+VARIANT(process_clock, .who = PROCESS, .event = CLOCK);
+VARIANT(process_inherit, .who = PROCESS, .inherit = true, .event = TRACEPOINT);
+VARIANT(process_faults_inherit, .who = PROCESS, .inherit = true, .event = FAULTS);
+VARIANT(process_cpu, .who = PROCESS, .one_cpu = true, .event = TRACEPOINT);
+VARIANT(process_cpu_inherit, .who = PROCESS, .one_cpu = true, .inherit = true,
+	.event = TRACEPOINT);
+VARIANT(thread, .who = THREAD, .event = TRACEPOINT);
+VARIANT(thread_inherit, .who = THREAD, .inherit = true, .event = TRACEPOINT);
+VARIANT(thread_cpu, .who = THREAD, .one_cpu = true, .event = TRACEPOINT);
+VARIANT(thread_cpu_inherit, .who = THREAD, .one_cpu = true, .inherit = true,
+	.event = TRACEPOINT);
+
+FIXTURE_SETUP(task)
+{
+	registry_setup(_metadata, &self->registry);
+
+	self->cpu = variant->one_cpu ? pin(0) : ANY_CPU;
+	self->attr = event_attr(variant->event);
+	self->attr.inherit = variant->inherit;
+	self->target = target_start(variant->who);
+	ASSERT_LT(0, self->target.tid);
+
+	self->id = target_detach(&self->target, variant->who, &self->attr, self->cpu,
+				 (struct perf_event_detach) {});
+	ASSERT_LT(0, self->id);
+	if (variant->who == OWN)
+		ASSERT_EQ(0, ORDER(self->target.sock, CLOSE));
+	self->fd = reopen(self->id);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN_PARENT(task)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+#define TELL(what, ...)	\
+	ORDER(self->target.sock, what, .event = variant->event, ##__VA_ARGS__)
+#define TELL_CHILD(what, ...)	\
+	ORDER(self->target.child, what, .event = variant->event, ##__VA_ARGS__)
+
+/* Exactly @n more happened, where that can be said, else at least as many */
+#define EXPECT_MORE(n, before) do {			\
+	__u64 _now = count(self->fd);			\
+							\
+	EXPECT_LE((before) + (n), _now);		\
+	if (variant->event == TRACEPOINT)		\
+		EXPECT_EQ((before) + (n), _now);	\
+} while (0)
+
+/* It goes on counting when nobody has it open. */
+TEST_F(task, goes_on_after_close)
+{
+	__u64 before = count(self->fd);
+
+	close(self->fd);
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	self->fd = reopen(self->id);
+	EXPECT_MORE(N, before);
+}
+
+/* That its maker turns all his events off does not touch it, be he its target. */
+TEST_F(task, not_disabled_with_its_maker)
+{
+	__u64 before = count(self->fd);
+
+	ASSERT_EQ(0, TELL(TURN_OFF));
+	ASSERT_EQ(0, prctl(PR_TASK_PERF_EVENTS_DISABLE));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_MORE(N, before);
+}
+
+/* What others do is not counted, nor what the target does elsewhere. */
+TEST_F(task, counts_the_target_alone)
+{
+	__u64 before;
+
+	if (variant->event != TRACEPOINT)
+		return;
+
+	before = count(self->fd);
+	drive(variant->event, N);
+	ASSERT_EQ(1, TELL(PIN, .value = 1));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_MORE(variant->one_cpu ? 0 : N, before);
+}
+
+/* It goes on when the target runs another program ... */
+TEST_F(task, target_execs)
+{
+	__u64 before = count(self->fd);
+
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	ASSERT_EQ(0, target_program(&self->target, "/proc/self/exe"));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_MORE(2 * N, before);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
+}
+
+/* ... unless that gives its user rights that he had not. */
+TEST_F(task, target_execs_setuid_program)
+{
+	struct answer a;
+	__u64 before;
+
+	ASSERT_EQ(0, TELL(BECOME, .value = USER));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	before = count(self->fd);
+	ASSERT_LE(N, before);
+
+	ASSERT_EQ(0, target_setuid_program(&self->target));
+	if (variant->event == TRACEPOINT)
+		EXPECT_EQ(before, count(self->fd));
+	before = count(self->fd);
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_EQ(before, count(self->fd));
+
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, a.info.self.state);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, a.info.ended);
+	EXPECT_EQ(self->target.pid, a.info.self.pid);
+	EXPECT_EQ(before, count(reopen_at(self->id, self->target.pid, self->cpu)));
+}
+
+/* A program without more rights that I run as someone else changes nothing. */
+TEST_F(task, user_execs)
+{
+	__u64 before = count(self->fd);
+
+	ASSERT_EQ(0, TELL(BECOME, .value = USER));
+	ASSERT_EQ(0, target_program(&self->target, "/proc/self/exe"));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_MORE(N, before);
+}
+
+/* I open it by the number of the target, and only by that. */
+TEST_F(task, reopen_by_pid)
+{
+	int tid = self->target.tid, cpu = self->cpu;
+	__u64 id = 0, reopened = 0;
+	int fd;
+
+	fd = reopen_at(self->id, tid, cpu);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ID, &id));
+	EXPECT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_ID, &reopened));
+	EXPECT_EQ(id, reopened);
+
+	EXPECT_EQ(-ENOENT, reopen_at(self->id, tid, variant->one_cpu ? ANY_CPU : 0));
+	EXPECT_EQ(-ENOENT, reopen_at(self->id, tid, 1));
+	EXPECT_EQ(-ENOENT, reopen_at(self->id, -1, 0));
+	EXPECT_EQ(-ENOENT, reopen_at(self->id, getpid(), cpu));
+	EXPECT_EQ(-ENOENT, reopen_at(self->id, 0, cpu));
+	EXPECT_EQ(-ESRCH, reopen_at(self->id, INT_MAX, cpu));
+	EXPECT_EQ(-EINVAL, reopen_at(self->id, -2, cpu));
+	EXPECT_EQ(-EINVAL, reopen_at(self->id | 1ULL << PERF_PERSISTENT_INSTANCE_SHIFT, tid, cpu));
+	EXPECT_LE(0, TELL(REOPEN_OWN, .value = self->id, .cpu = cpu));
+	if (variant->who == THREAD)
+		EXPECT_EQ(-ENOENT, reopen_at(self->id, self->target.pid, cpu));
+}
+
+/* I am told whom it measures and where. */
+TEST_F(task, query)
+{
+	struct answer a;
+
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(self->target.tid, a.info.self.pid);
+	EXPECT_EQ(self->cpu, a.info.self.cpu);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, a.info.self.state);
+	EXPECT_EQ(0, a.info.ended);
+	EXPECT_EQ(variant->inherit, (bool)a.attr.inherit);
+	ASSERT_EQ(1, a.info.nr_instances);
+	EXPECT_EQ(0, memcmp(&a.info.self, &a.instances[0], sizeof(a.info.self)));
+	EXPECT_EQ(0, a.info.cgroup_size);
+	EXPECT_EQ(0, a.info.buffer_pages);
+}
+
+/* Children are counted if I asked for it: those that are gone, and those that are not. */
+TEST_F(task, children)
+{
+	int times = variant->inherit ? 3 : 1;
+	__u64 before = count(self->fd);
+
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	ASSERT_LT(0, TELL(FORK, .value = N));
+	ASSERT_LT(0, TELL(SPAWN));
+	ASSERT_EQ(0, TELL_CHILD(DRIVE, .value = N));
+	EXPECT_MORE(times * N, before);
+	EXPECT_EQ(1, registry_count("ids"));
+}
+
+/* Turning it off and on, and back to 0, reaches the children. */
+TEST_F(task, controls_children)
+{
+	int times = variant->inherit ? 2 : 1;
+	__u64 before;
+
+	ASSERT_LT(0, TELL(SPAWN));
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, state_of(self->fd));
+	before = count(self->fd);
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	ASSERT_EQ(0, TELL_CHILD(DRIVE, .value = N));
+	EXPECT_EQ(before, count(self->fd));
+
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_RESET, NULL));
+	EXPECT_EQ(0, count(self->fd));
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ENABLE, NULL));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	ASSERT_EQ(0, TELL_CHILD(DRIVE, .value = N));
+	EXPECT_MORE(times * N, 0);
+}
+
+/* The same member measures a task on a CPU once, but others as well. */
+TEST_F(task, join)
+{
+	struct target other = target_start(variant->who);
+	int cpu = self->cpu, elsewhere = variant->one_cpu ? 1 : 0;
+	struct perf_event_detach d = { .id = self->id };
+
+#define JOIN(target, cpu)	target_detach(target, variant->who, &self->attr, cpu, d)
+
+	EXPECT_EQ(-EEXIST, JOIN(&self->target, cpu));
+	EXPECT_EQ(self->id, JOIN(&other, cpu));
+	EXPECT_EQ(-EEXIST, JOIN(&other, cpu));
+	EXPECT_EQ(self->id, JOIN(&self->target, elsewhere));
+	EXPECT_EQ(-EEXIST, JOIN(&self->target, elsewhere));
+	d.member = 1;
+	EXPECT_EQ(self->id, JOIN(&self->target, cpu));
+
+	EXPECT_LE(0, reopen_at(self->id, self->target.tid, cpu));
+	EXPECT_LE(0, reopen_at(self->id, self->target.tid, elsewhere));
+	EXPECT_LE(0, reopen_at(self->id, other.tid, cpu));
+	EXPECT_EQ(-EINVAL, reopen(self->id));
+}
+
+/* Every CPU is for what is not bound to a task. */
+TEST_F(task, every_cpu)
+{
+	EXPECT_EQ(-EOPNOTSUPP, target_detach(&self->target, variant->who, &self->attr, self->cpu,
+					     (struct perf_event_detach) {
+						     .flags = PERF_DETACH_EVERY_CPU,
+					     }));
+	EXPECT_EQ(1, registry_count("ids"));
+}
+
+/* An event of a task can be persistent from the first moment; its children's are not. */
+TEST_F(task, persistent_at_open)
+{
+	struct answer a;
+
+	self->attr.persistent = 1;
+	self->fd = event_open(&self->attr, self->target.tid, self->cpu, -1, 0);
+	ASSERT_LE(0, self->fd);
+	EXPECT_EQ(-EEXIST, detach(self->fd));
+	EXPECT_EQ(2, registry_count("ids"));
+
+	ASSERT_LT(0, TELL(SPAWN));
+	EXPECT_EQ(2, registry_count("ids"));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(1, a.info.nr_instances);
+
+	close(self->fd);
+	self->fd = reopen(a.info.self.id);
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_MORE(N, 0);
+}
+
+/* Suspending it suspends the children, and what ends that brings them back. */
+TEST_F(task, suspend)
+{
+	int times = variant->inherit ? 2 : 1;
+	int fd = reopen(self->id);
+	__u64 before;
+
+	ASSERT_LT(0, TELL(SPAWN));
+	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_SUSPEND, NULL));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_SUSPENDED, state_of(self->fd));
+	before = count(self->fd);
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	ASSERT_EQ(0, TELL_CHILD(DRIVE, .value = N));
+	EXPECT_EQ(before, count(self->fd));
+
+	close(fd);
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	ASSERT_EQ(0, TELL_CHILD(DRIVE, .value = N));
+	EXPECT_MORE(times * N, before);
+}
+
+/* What I do not want to outlive the program ends with it, and leaves its count. */
+TEST_F(task, remove_on_exec)
+{
+	if (variant->event != TRACEPOINT || variant->inherit)
+		return;
+
+	self->attr.remove_on_exec = 1;
+	self->id = target_detach(&self->target, variant->who, &self->attr, self->cpu,
+				 (struct perf_event_detach) {});
+	ASSERT_LT(0, self->id);
+	self->fd = reopen(self->id);
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	ASSERT_EQ(0, target_program(&self->target, "/proc/self/exe"));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_MORE(N, 0);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, state_of(self->fd));
+}
+
+/* What is to begin with the program does, or as soon as nobody suspends it. */
+TEST_F(task, enable_on_exec)
+{
+	int fd;
+
+	self->attr.disabled = 1;
+	self->attr.enable_on_exec = 1;
+	self->id = target_detach(&self->target, variant->who, &self->attr, self->cpu,
+				 (struct perf_event_detach) {});
+	ASSERT_LT(0, self->id);
+	self->fd = reopen(self->id);
+	fd = reopen(self->id);
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_EQ(0, count(self->fd));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, state_of(self->fd));
+
+	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_SUSPEND, NULL));
+	ASSERT_EQ(0, target_program(&self->target, "/proc/self/exe"));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_EQ(0, count(self->fd));
+	close(fd);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_MORE(N, 0);
+}
+
+/* A CPU that goes offline takes the target elsewhere; back on it, it counts on. */
+TEST_F(task, offline)
+{
+	const char *online = "/sys/devices/system/cpu/cpu1/online";
+	__u64 before;
+	int id;
+
+	id = target_detach(&self->target, variant->who, &self->attr, 1,
+			   (struct perf_event_detach) {});
+	ASSERT_LT(0, id);
+	self->fd = reopen(id);
+	ASSERT_EQ(1, TELL(PIN, .value = 1));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_MORE(N, 0);
+
+	ASSERT_EQ(0, write_file(online, "0"));
+	before = count(self->fd);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_OFFLINE, state_of(self->fd));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_EQ(before, count(self->fd));
+	ASSERT_EQ(0, write_file(online, "1"));
+
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
+	ASSERT_EQ(1, TELL(PIN, .value = 1));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_MORE(N, before);
+}
+
+TARGET_HARNESS_MAIN

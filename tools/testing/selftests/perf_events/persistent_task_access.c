@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: who may look into whose tasks through them.
+ */
+#include "persistent_task.h"
+
+#define N	10
+#define PAGES	4
+
+FIXTURE(task_access)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	struct target		target;
+	int			id;
+	int			fd;
+};
+
+FIXTURE_VARIANT(task_access)
+{
+	enum who		who;
+	int			cpu;
+	bool			inherit;
+};
+
+FIXTURE_VARIANT_ADD(task_access, process) { .who = PROCESS, .cpu = ANY_CPU };
+FIXTURE_VARIANT_ADD(task_access, process_cpu) { .who = PROCESS, .cpu = 0 };
+FIXTURE_VARIANT_ADD(task_access, process_inherit) {
+	.who = PROCESS, .cpu = ANY_CPU, .inherit = true
+};
+FIXTURE_VARIANT_ADD(task_access, own) { .who = OWN, .cpu = ANY_CPU };
+FIXTURE_VARIANT_ADD(task_access, thread) { .who = THREAD, .cpu = ANY_CPU };
+
+/* A user may measure what he runs, without the kernel; and does */
+FIXTURE_SETUP(task_access)
+{
+	registry_setup(_metadata, &self->registry);
+	ASSERT_EQ(0, set_sysctl(PARANOID, 2));
+
+	pin(0);
+	self->attr = event_attr(FAULTS);
+	self->attr.exclude_kernel = 1;
+	self->attr.inherit = variant->inherit;
+
+	self->target = target_start(variant->who);
+	ASSERT_LT(0, self->target.tid);
+	ASSERT_EQ(0, ORDER(self->target.sock, BECOME, .value = USER));
+
+	ASSERT_EQ(0, become(USER));
+	self->id = target_detach(&self->target, variant->who, &self->attr, variant->cpu,
+				 (struct perf_event_detach) {});
+	ASSERT_LT(0, self->id);
+	self->fd = reopen(self->id);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN_PARENT(task_access)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+#define TELL(what, ...)	ORDER(self->target.sock, what, .event = FAULTS, ##__VA_ARGS__)
+
+/* What may be done to the event by number, and with a descriptor that is open */
+#define EXPECT_ALL(expected) do {							\
+	int _fd = reopen_instance(self->id, 0);						\
+											\
+	EXPECT_EQ(expected, _fd < 0 ? _fd : 0);						\
+	close(_fd);									\
+	EXPECT_NE(-1ULL, count(self->fd));						\
+	EXPECT_EQ(expected, SET(self->fd, .flags = PERF_PERSISTENT_SET_COMMITTED));	\
+	EXPECT_EQ(expected, event_ioctl(self->fd, PERF_EVENT_IOC_SUSPEND, NULL));	\
+	EXPECT_EQ(expected, attach(self->fd));						\
+} while (0)
+
+#define EXPECT_ALL_AS(uid, expected) do {	\
+	ASSERT_EQ(0, become(uid));		\
+	EXPECT_ALL(expected);			\
+} while (0)
+
+/* I need no privilege to keep an event on what I run, for a time. */
+TEST_F(task_access, owner)
+{
+	struct answer a;
+
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_LE(N, count(self->fd));
+	EXPECT_LE(0, reopen_at(self->id, self->target.tid, variant->cpu));
+	EXPECT_LE(0, TELL(REOPEN_OWN, .value = self->id, .cpu = variant->cpu));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(USER, a.info.owner);
+	EXPECT_LT(0, a.info.ttl);
+	EXPECT_GE(read_number(sysctls[MAX_TTL]) * 1000000000, a.info.ttl);
+	EXPECT_EQ(0, strncmp(a.info.name, "u1000-", 6));
+	EXPECT_ALL(0);
+}
+
+/* I may have so many of them and no more, for as long and no longer. */
+TEST_F(task_access, limits)
+{
+	__u64 ttl = (read_number(sysctls[MAX_TTL]) + 1) * 1000000000;
+	int fd = event_open(&self->attr, self->target.tid, variant->cpu, -1, 0);
+
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-EINVAL, DETACH(fd, .ttl = ttl));
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, set_sysctl(MAX_USER, 1));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EAGAIN, detach(fd));
+	EXPECT_EQ(0, attach(self->fd));
+	EXPECT_LT(0, detach(fd));
+}
+
+/* Another user may do nothing: a descriptor that he was passed reads, no more. */
+TEST_F(task_access, stranger)
+{
+	EXPECT_ALL_AS(OTHER, -EACCES);
+	EXPECT_EQ(-EACCES, reopen_at(self->id, self->target.tid, variant->cpu));
+	EXPECT_TRUE(registry_has(self->id));
+}
+
+/* The administrator may do everything. */
+TEST_F(task_access, admin)
+{
+	EXPECT_ALL_AS(0, 0);
+}
+
+/* A program with more rights than I have is no longer mine to look at ... */
+TEST_F(task_access, setuid_program)
+{
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, target_setuid_program(&self->target));
+	EXPECT_ALL_AS(USER, -EACCES);
+	EXPECT_EQ(-EACCES, reopen_at(self->id, self->target.tid, variant->cpu));
+	EXPECT_ALL_AS(0, 0);
+}
+
+/* ... nor when it is over. */
+TEST_F(task_access, setuid_program_ended)
+{
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, target_setuid_program(&self->target));
+	ASSERT_TRUE(target_end(&self->target));
+	EXPECT_ALL_AS(USER, -EACCES);
+	EXPECT_ALL_AS(0, 0);
+}
+
+/* Nor when it gives the rights back. */
+TEST_F(task_access, setuid_program_drops_rights)
+{
+	struct order drop = { .verb = BECOME, .value = USER };
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, target_setuid_program(&self->target));
+	ASSERT_EQ(0, send_order(self->target.sock, &drop));
+	ASSERT_EQ(0, TELL(DUMPABLE, .value = 0));
+	EXPECT_ALL_AS(USER, -EACCES);
+	ASSERT_TRUE(target_end(&self->target));
+	EXPECT_ALL_AS(USER, -EACCES);
+}
+
+/* Who does not want to be looked at is not, alive ... */
+TEST_F(task_access, undumpable)
+{
+	ASSERT_EQ(0, TELL(DUMPABLE, .value = 0));
+	EXPECT_ALL_AS(USER, -EACCES);
+	EXPECT_ALL_AS(OTHER, -EACCES);
+	ASSERT_EQ(0, TELL(DUMPABLE, .value = 1));
+	EXPECT_ALL_AS(USER, 0);
+}
+
+/* ... or dead. */
+TEST_F(task_access, died_undumpable)
+{
+	ASSERT_EQ(0, TELL(DUMPABLE, .value = 0));
+	ASSERT_TRUE(target_end(&self->target));
+	EXPECT_ALL_AS(USER, -EACCES);
+	EXPECT_ALL_AS(OTHER, -EACCES);
+	EXPECT_ALL_AS(0, 0);
+}
+
+/* The dead who did not mind are mine as they were. */
+TEST_F(task_access, died_dumpable)
+{
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	ASSERT_TRUE(target_end(&self->target));
+	EXPECT_LE(N, count(reopen(self->id)));
+	EXPECT_EQ(-EACCES, become(OTHER) ?: reopen(self->id));
+	EXPECT_ALL_AS(USER, 0);
+}
+
+/* A target that became another user is not mine any more, alive or dead. */
+TEST_F(task_access, another_user)
+{
+	ASSERT_EQ(0, TELL(BECOME, .value = OTHER));
+	EXPECT_ALL_AS(USER, -EACCES);
+	EXPECT_ALL_AS(OTHER, -EACCES);
+	ASSERT_TRUE(target_end(&self->target));
+	EXPECT_ALL_AS(USER, -EACCES);
+	EXPECT_ALL_AS(OTHER, -EACCES);
+	EXPECT_ALL_AS(0, 0);
+}
+
+/* I cannot keep an event on a stranger's task that somebody opened for me. */
+TEST_F(task_access, strangers_task)
+{
+	int fd;
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, TELL(BECOME, .value = OTHER));
+	fd = event_open(&self->attr, self->target.tid, variant->cpu, -1, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, detach(fd));
+	EXPECT_EQ(-EACCES, DETACH(fd, .id = self->id, .member = 1));
+	EXPECT_EQ(1, registry_count("ids"));
+}
+
+/* Nor join what is a stranger's with an event of mine. */
+TEST_F(task_access, strangers_id)
+{
+	struct target mine;
+	int fd;
+
+	ASSERT_EQ(0, become(0));
+	mine = target_start(PROCESS);
+	ASSERT_EQ(0, ORDER(mine.sock, BECOME, .value = OTHER));
+	ASSERT_EQ(0, become(OTHER));
+	fd = event_open(&self->attr, mine.tid, variant->cpu, -1, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-EACCES, DETACH(fd, .id = self->id));
+	EXPECT_LT(0, detach(fd));
+}
+
+/* A group that somebody added the kernel to is not mine to read, until it is gone. */
+TEST_F(task_access, through_a_group)
+{
+	int sibling;
+
+	ASSERT_EQ(0, become(0));
+	self->attr.exclude_kernel = 0;
+	sibling = event_open(&self->attr, self->target.tid, variant->cpu, self->fd, 0);
+	ASSERT_LE(0, sibling);
+	EXPECT_ALL_AS(USER, -EACCES);
+
+	ASSERT_EQ(0, become(0));
+	close(sibling);
+	EXPECT_ALL_AS(USER, 0);
+}
+
+/* Whoever is root in a container has no right to the tasks outside. */
+TEST_F(task_access, user_namespace)
+{
+	int fd;
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, setresuid(OTHER, OTHER, OTHER));
+	ASSERT_EQ(0, prctl(PR_SET_DUMPABLE, 1));
+	ASSERT_EQ(0, unshare(CLONE_NEWUSER));
+	ASSERT_EQ(0, write_file("/proc/self/uid_map", "0 1001 1"));
+	ASSERT_EQ(0, getuid());
+
+	EXPECT_ALL(-EACCES);
+	fd = event_open(&self->attr, 0, variant->cpu, -1, 0);
+	EXPECT_EQ(-EACCES, DETACH(fd, .id = self->id, .member = 1));
+	EXPECT_LT(0, detach(fd));
+}
+
+/* And the owner, as root in one, no more than with a fresh event: nothing. */
+TEST_F(task_access, owner_in_user_namespace)
+{
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, setresuid(USER, USER, USER));
+	ASSERT_EQ(0, prctl(PR_SET_DUMPABLE, 1));
+	ASSERT_EQ(0, unshare(CLONE_NEWUSER));
+	ASSERT_EQ(0, write_file("/proc/self/uid_map", "0 1000 1"));
+
+	EXPECT_EQ(-EACCES, event_open(&self->attr, self->target.tid, variant->cpu, -1, 0));
+	EXPECT_ALL(-EACCES);
+	EXPECT_EQ(-EACCES, reopen_at(self->id, self->target.tid, variant->cpu));
+}
+
+FIXTURE(shared)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	struct target		target;
+	struct target		strangers;
+	int			id;
+	int			fd;
+	int			other;
+};
+
+/* Events of tasks of two users write to one buffer, which the administrator brought about */
+FIXTURE_SETUP(shared)
+{
+	registry_setup(_metadata, &self->registry);
+	ASSERT_EQ(0, set_sysctl(PARANOID, 2));
+
+	pin(0);
+	self->attr = sampling_attr(FAULTS);
+	self->attr.exclude_kernel = 1;
+
+	self->target = target_start(PROCESS);
+	self->strangers = target_start(PROCESS);
+	ASSERT_EQ(0, ORDER(self->target.sock, BECOME, .value = USER));
+	ASSERT_EQ(0, ORDER(self->strangers.sock, BECOME, .value = OTHER));
+	self->other = event_open(&self->attr, self->strangers.tid, 0, -1, 0);
+	ASSERT_LE(0, self->other);
+
+	ASSERT_EQ(0, become(USER));
+	self->fd = event_open(&self->attr, self->target.tid, 0, -1, 0);
+	self->id = DETACH(self->fd, .buffer_pages = PAGES);
+	ASSERT_LT(0, self->id);
+	EXPECT_LE(0, reopen(self->id));
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, ioctl(self->other, PERF_EVENT_IOC_SET_OUTPUT, self->fd));
+}
+
+FIXTURE_TEARDOWN_PARENT(shared)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* I am not shown a stranger's task through a buffer, until it leaves. */
+TEST_F(shared, alive)
+{
+	EXPECT_ALL_AS(OTHER, -EACCES);
+	EXPECT_ALL_AS(USER, -EACCES);
+	ASSERT_EQ(0, become(0));
+	close(self->other);
+	EXPECT_ALL_AS(USER, 0);
+}
+
+/* The stranger's task being dead does not make it mine. */
+TEST_F(shared, dead)
+{
+	ASSERT_EQ(0, ORDER(self->strangers.sock, DRIVE, .event = FAULTS, .value = N));
+	ASSERT_TRUE(target_end(&self->strangers));
+	EXPECT_ALL_AS(USER, -EACCES);
+	ASSERT_TRUE(target_end(&self->target));
+	EXPECT_ALL_AS(USER, -EACCES);
+	EXPECT_ALL_AS(0, 0);
+}
+
+/* That it is persistent as well, or instead, makes no difference. */
+TEST_F(shared, both_persistent)
+{
+	int id = detach(self->other);
+
+	ASSERT_LT(0, id);
+	EXPECT_ALL_AS(USER, -EACCES);
+	ASSERT_EQ(0, become(0));
+	close(self->fd);
+	stop(self->id);
+	EXPECT_LE(0, reopen(id));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, reopen(id));
+}
+
+TARGET_HARNESS_MAIN

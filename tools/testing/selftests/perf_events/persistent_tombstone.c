@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: what is left of an event when its target is gone.
+ */
+#include "persistent_task.h"
+
+#define N	100
+#define PAGES	8
+
+FIXTURE(tombstone)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	struct target		target;
+	struct ring		ring;
+	int			cpu;
+	int			id;
+	int			fd;
+};
+
+FIXTURE_VARIANT(tombstone)
+{
+	enum who		who;
+	bool			one_cpu;
+	bool			inherit;
+	bool			killed;
+};
+
+#define VARIANT(name, ...) FIXTURE_VARIANT_ADD(tombstone, name) { __VA_ARGS__ }
+
+VARIANT(own, .who = OWN);
+VARIANT(own_inherit, .who = OWN, .inherit = true);
+VARIANT(own_cpu_inherit, .who = OWN, .one_cpu = true, .inherit = true);
+VARIANT(own_killed, .who = OWN, .killed = true);
+VARIANT(process, .who = PROCESS);
+VARIANT(process_inherit, .who = PROCESS, .inherit = true);
+VARIANT(process_cpu, .who = PROCESS, .one_cpu = true);
+VARIANT(process_cpu_inherit, .who = PROCESS, .one_cpu = true, .inherit = true);
+VARIANT(process_killed, .who = PROCESS, .killed = true);
+VARIANT(process_killed_inherit, .who = PROCESS, .killed = true, .inherit = true);
+VARIANT(thread, .who = THREAD);
+VARIANT(thread_inherit, .who = THREAD, .inherit = true);
+VARIANT(thread_cpu, .who = THREAD, .one_cpu = true);
+VARIANT(thread_killed, .who = THREAD, .killed = true);
+
+FIXTURE_SETUP(tombstone)
+{
+	registry_setup(_metadata, &self->registry);
+
+	pin(0);
+	self->cpu = variant->one_cpu ? 0 : ANY_CPU;
+	self->attr = sampling_attr(TRACEPOINT);
+	self->attr.inherit = variant->inherit;
+	self->target = target_start(variant->who);
+	ASSERT_LT(0, self->target.tid);
+}
+
+FIXTURE_TEARDOWN_PARENT(tombstone)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+#define TELL(what, ...)		ORDER(self->target.sock, what, .event = TRACEPOINT, ##__VA_ARGS__)
+#define TELL_CHILD(what, ...)	ORDER(self->target.child, what, .event = TRACEPOINT, ##__VA_ARGS__)
+
+#define SET_UP(...) do {								\
+	self->id = target_detach(&self->target, variant->who, &self->attr, self->cpu,	\
+				 (struct perf_event_detach) { __VA_ARGS__ });		\
+	ASSERT_LT(0, self->id);								\
+} while (0)
+
+#define END_TARGET()									\
+	ASSERT_TRUE(variant->killed ? target_kill(&self->target) : target_end(&self->target))
+
+/* What was counted when the target ended stays to be read. */
+TEST_F(tombstone, count)
+{
+	struct answer a;
+
+	self->attr.sample_period = 0;
+	SET_UP();
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	END_TARGET();
+
+	self->fd = reopen_instance(self->id, 0);
+	ASSERT_LE(0, self->fd);
+	EXPECT_EQ(N, count(self->fd));
+	EXPECT_EQ(N, count(reopen(self->id)));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, a.info.self.state);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, a.info.ended);
+	EXPECT_EQ(self->target.tid, a.info.self.pid);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, a.instances[0].state);
+	EXPECT_EQ(self->target.tid, a.instances[0].pid);
+}
+
+/* The number of the dead opens it no longer; a process that lives goes on as it was. */
+TEST_F(tombstone, pid_is_free)
+{
+	SET_UP();
+	END_TARGET();
+
+	EXPECT_EQ(-ESRCH, reopen_at(self->id, self->target.tid, self->cpu));
+	if (variant->who == THREAD && !variant->killed) {
+		EXPECT_EQ(-ENOENT, reopen_at(self->id, self->target.pid, self->cpu));
+		ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	}
+	EXPECT_EQ(0, count(reopen(self->id)));
+}
+
+/* Times stay with the count, and stand still. */
+TEST_F(tombstone, times)
+{
+	__u64 values[3] = {}, again[3] = {};
+
+	self->attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	SET_UP();
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	END_TARGET();
+
+	self->fd = reopen(self->id);
+	ASSERT_EQ(sizeof(values), read(self->fd, values, sizeof(values)));
+	EXPECT_EQ(N, values[0]);
+	EXPECT_LT(0, values[1]);
+	EXPECT_LT(0, values[2]);
+	drive(CLOCK, 10);
+	ASSERT_EQ(sizeof(again), read(self->fd, again, sizeof(again)));
+	EXPECT_EQ(0, memcmp(values, again, sizeof(values)));
+}
+
+/* Children's counts are in it: of those that went before, and of those still there. */
+TEST_F(tombstone, children)
+{
+	int times = variant->inherit ? 3 : 1, child;
+
+	self->attr.sample_period = 0;
+	SET_UP();
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	ASSERT_LT(0, TELL(FORK, .value = N));
+	child = TELL(SPAWN);
+	ASSERT_LT(0, child);
+	ASSERT_EQ(0, TELL_CHILD(DRIVE, .value = N));
+	END_TARGET();
+
+	self->fd = reopen(self->id);
+	EXPECT_EQ(times * N, count(self->fd));
+	ASSERT_EQ(0, TELL_CHILD(DRIVE, .value = N));
+	EXPECT_EQ(variant->inherit ? 4 * N : N, count(self->fd));
+
+	ASSERT_TRUE(target_end_child(&self->target, child));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, state_of(self->fd));
+	EXPECT_EQ(variant->inherit ? 4 * N : N, count(self->fd));
+}
+
+/* It is attached like any other, and is gone when I close it. */
+TEST_F(tombstone, attach)
+{
+	SET_UP();
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	END_TARGET();
+
+	self->fd = reopen(self->id);
+	ASSERT_EQ(0, attach(self->fd));
+	EXPECT_EQ(0, registry_count("ids"));
+	EXPECT_EQ(-ENOENT, reopen_instance(self->id, 0));
+	EXPECT_EQ(N, count(self->fd));
+	EXPECT_LT(0, detach(self->fd));
+	EXPECT_EQ(N, count(self->fd));
+}
+
+/* Nothing starts it again. */
+TEST_F(tombstone, stays_dead)
+{
+	struct target other = target_start(PROCESS);
+	__u64 period = 1;
+
+	SET_UP();
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	END_TARGET();
+
+	self->fd = reopen(self->id);
+	event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL);
+	event_ioctl(self->fd, PERF_EVENT_IOC_ENABLE, NULL);
+	event_ioctl(self->fd, PERF_EVENT_IOC_PERIOD, &period);
+	EXPECT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_SUSPEND, NULL));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, state_of(self->fd));
+	close(self->fd);
+
+	self->fd = reopen(self->id);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, state_of(self->fd));
+	ASSERT_EQ(0, ORDER(other.sock, DRIVE, .event = TRACEPOINT, .value = N));
+	EXPECT_EQ(N, count(self->fd));
+}
+
+/* Its time to live ends it like any other. */
+TEST_F(tombstone, time_to_live)
+{
+	struct answer a;
+
+	SET_UP();
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	END_TARGET();
+
+	self->fd = reopen(self->id);
+	ASSERT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1));
+	EXPECT_TRUE(eventually(!registry_has(self->id)));
+	EXPECT_EQ(N, count(self->fd));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXPIRED, a.info.ended);
+}
+
+/* What samples gets a buffer, unless several CPUs would write to it at once. */
+TEST_F(tombstone, default_buffer)
+{
+	bool none = !variant->one_cpu && variant->inherit;
+	struct answer a;
+
+	SET_UP();
+	ASSERT_EQ(0, query(reopen(self->id), &a));
+	EXPECT_EQ(none ? 0 : 512 * 1024 / getpagesize(), a.info.buffer_pages);
+
+	self->id = target_detach(&self->target, variant->who, &self->attr, self->cpu,
+				 (struct perf_event_detach) { .buffer_pages = PAGES });
+	if (none) {
+		EXPECT_EQ(-EINVAL, self->id);
+		EXPECT_EQ(1, registry_count("ids"));
+	} else {
+		EXPECT_LT(0, self->id);
+	}
+}
+
+/* The target makes N samples in its buffer, itself and by a child, and is gone */
+#define SAMPLE_AND_END() do {							\
+	struct answer _a;							\
+										\
+	SET_UP(.buffer_pages = PAGES);						\
+	ASSERT_EQ(0, TELL(DRIVE, .value = N / 2));				\
+	ASSERT_LT(0, TELL(FORK, .value = N / 2));				\
+	self->fd = reopen(self->id);						\
+	ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, PROT_READ));	\
+	ASSERT_EQ(0, query(self->fd, &_a));					\
+	EXPECT_EQ(ring_head(&self->ring), _a.info.buffer_head);			\
+	ASSERT_EQ(0, ring_unmap(&self->ring));					\
+	close(self->fd);							\
+	END_TARGET();								\
+	self->fd = reopen(self->id);						\
+	ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, PROT_READ));	\
+} while (0)
+
+/* Its buffer can be read when it is dead, and says how far. */
+TEST_F(tombstone, buffer)
+{
+	struct answer a;
+
+	if (!variant->one_cpu && variant->inherit)
+		return;
+
+	SAMPLE_AND_END();
+	EXPECT_EQ(variant->inherit ? N : N / 2, ring_samples(&self->ring));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(ring_head(&self->ring), a.info.buffer_head);
+	EXPECT_EQ(PAGES, a.info.buffer_pages);
+	EXPECT_EQ(1, a.info.nr_sharers);
+}
+
+/* So can a loop. */
+TEST_F(tombstone, loop)
+{
+	struct answer a;
+
+	if (!variant->one_cpu && variant->inherit)
+		return;
+
+	self->attr.write_backward = 1;
+	SAMPLE_AND_END();
+	EXPECT_EQ(variant->inherit ? N : N / 2, loop_samples(&self->ring));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(ring_head(&self->ring), a.info.buffer_head);
+	EXPECT_NE(0, a.info.flags & PERF_PERSISTENT_OVERWRITE);
+}
+
+/* Who waits for more is told that there will be none. */
+TEST_F(tombstone, poll)
+{
+	struct pollfd p = { .events = POLLIN };
+
+	self->attr.wakeup_events = 2 * N;
+	SET_UP();
+	self->fd = reopen(self->id);
+	p.fd = self->fd;
+	if (variant->one_cpu || !variant->inherit) {
+		ASSERT_EQ(0, TELL(DRIVE, .value = N));
+		EXPECT_EQ(0, poll(&p, 1, 0));
+	}
+	END_TARGET();
+
+	EXPECT_EQ(1, poll(&p, 1, PATIENCE_MS));
+	EXPECT_NE(0, p.revents & POLLHUP);
+	p.fd = reopen(self->id);
+	EXPECT_EQ(1, poll(&p, 1, 0));
+	EXPECT_NE(0, p.revents & POLLHUP);
+}
+
+TARGET_HARNESS_MAIN
