@@ -229,11 +229,12 @@ static u64 perf_buffer_reserved_head(struct perf_event *event, struct perf_buffe
 	struct perf_buffer_head h = { .rb = rb };
 	int cpu = event->cpu;
 
-	/*
-	 * Without a CPU, the only writer is a task. What it wrote before it came to
-	 * the CPU where it is now, or was last, is as visible as its move there.
-	 */
 	if (cpu < 0) {
+		/*
+		 * The only writer is a task. What it wrote before it came to the CPU
+		 * where it is now, or was last, is as visible as its move there: the
+		 * scheduler's barriers pair with this one.
+		 */
 		smp_mb();
 		cpu = task_cpu(event->hw.target);
 	}

@@ -25,14 +25,18 @@ FIXTURE_VARIANT(group)
 
 FIXTURE_VARIANT_ADD(group, forward) { .order = { 0, 1, 2 }, .cpu = ANY_CPU };
 FIXTURE_VARIANT_ADD(group, forward_cpu) { .order = { 0, 1, 2 }, .cpu = 0 };
+
 FIXTURE_VARIANT_ADD(group, forward_inherit) {
 	.order = { 0, 1, 2 }, .cpu = ANY_CPU, .inherit = true
 };
+
 FIXTURE_VARIANT_ADD(group, leader_first) { .order = { 0, 2, 1 }, .cpu = ANY_CPU };
 FIXTURE_VARIANT_ADD(group, leader_second) { .order = { 1, 0, 2 }, .cpu = ANY_CPU };
 FIXTURE_VARIANT_ADD(group, leader_second_cpu) { .order = { 2, 0, 1 }, .cpu = 0 };
+
 FIXTURE_VARIANT_ADD(group, leader_last) { .order = { 1, 2, 0 }, .cpu = ANY_CPU };
 FIXTURE_VARIANT_ADD(group, backward) { .order = { 2, 1, 0 }, .cpu = ANY_CPU };
+
 FIXTURE_VARIANT_ADD(group, backward_cpu_inherit) {
 	.order = { 2, 1, 0 }, .cpu = 0, .inherit = true
 };
@@ -84,14 +88,14 @@ FIXTURE_TEARDOWN_PARENT(group)
 
 /* The counts of a group of @nr, as a reader of its leader gets them */
 #define EXPECT_GROUP(leader, nr, n) do {					\
-	__u64 _v[8] = {};							\
+	__u64 _v[8] = {}, _nr = (nr), _n = (n);					\
 										\
-	ASSERT_EQ(((nr) + 1) * 8, read(leader, _v, sizeof(_v)));		\
-	EXPECT_EQ(nr, _v[0]);							\
-	EXPECT_EQ(n, _v[1]);							\
-	if ((nr) == SIZE) {							\
+	ASSERT_EQ((long)((_nr + 1) * 8), read(leader, _v, sizeof(_v)));		\
+	EXPECT_EQ(_nr, _v[0]);							\
+	EXPECT_EQ(_n, _v[1]);							\
+	if (_nr == SIZE) {							\
 		EXPECT_LT(0, _v[2]);						\
-		EXPECT_EQ(n, _v[3]);						\
+		EXPECT_EQ(_n, _v[3]);						\
 	}									\
 } while (0)
 
@@ -300,4 +304,4 @@ TEST_F(group, setuid_program)
 	EXPECT_GROUP(reopen_instance(self->id, 0), SIZE, N);
 }
 
-TARGET_HARNESS_MAIN
+TEST_HARNESS_MAIN

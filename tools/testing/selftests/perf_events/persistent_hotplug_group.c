@@ -15,9 +15,7 @@
 #define SOON	50000000ULL
 
 /* What expect_grown() may be told to expect: a bit for each event of the group */
-#define LEADER	(1 << CLOCK)
-#define SECOND	(1 << FAULTS)
-#define THIRD	(1 << TRACEPOINT)
+enum { LEADER = 1, SECOND = 2, THIRD = 4 };
 #define ALL	(LEADER | SECOND | THIRD)
 
 FIXTURE(group)

@@ -189,4 +189,4 @@ TEST_F(inherit, detached_dead)
 	EXPECT_EQ(N, count(reopen(id)));
 }
 
-TARGET_HARNESS_MAIN
+TEST_HARNESS_MAIN

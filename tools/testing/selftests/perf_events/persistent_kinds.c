@@ -12,11 +12,11 @@
 #define SYMBOL		"__x64_sys_getppid"
 #define FILTER_ID	"/sys/kernel/tracing/events/syscalls/sys_enter_getpriority/id"
 
-static volatile int watched;
+static int watched;
 
 static __attribute__((noipa)) void probed(void)
 {
-	watched++;
+	__atomic_add_fetch(&watched, 1, __ATOMIC_RELAXED);
 }
 
 enum kind {
@@ -112,7 +112,7 @@ static struct perf_event_attr kind_attr(enum kind kind)
 	case CODE:
 		attr.type = PERF_TYPE_BREAKPOINT;
 		attr.bp_type = kind == DATA ? HW_BREAKPOINT_W : HW_BREAKPOINT_X;
-		attr.bp_addr = kind == DATA ? addr((void *)&watched) : kernel_address(SYMBOL);
+		attr.bp_addr = kind == DATA ? addr(&watched) : kernel_address(SYMBOL);
 		attr.bp_len = kind == DATA ? sizeof(watched) : sizeof(long);
 		break;
 	case KPROBE:
@@ -444,4 +444,4 @@ TEST_F(samples, bpf_program_of_tracepoint)
 	EXPECT_EQ(N, ring_samples(&self->ring));
 }
 
-TARGET_HARNESS_MAIN
+TEST_HARNESS_MAIN

@@ -108,4 +108,4 @@ TEST_F(maker, pid_namespace)
 	EXPECT_EQ(self->target.tid, a.instances[0].pid);
 }
 
-TARGET_HARNESS_MAIN
+TEST_HARNESS_MAIN

@@ -183,25 +183,20 @@ static inline void target_run(struct target_side *t, enum who who)
 	_exit(0);
 }
 
-/* After EXEC: say that it is done, and take orders as before. */
-static inline int target_main(char **argv)
+/* After EXEC: say that it is done, and take orders as before, instead of testing. */
+static void __attribute__((constructor)) target_main(int argc, char **argv)
 {
-	struct target_side t = { atoi(argv[2]), atoi(argv[3]), -1 };
+	struct target_side t = { .sock = -1 };
 	int ret = 0;
 
+	if (argc != 4 || strcmp(argv[1], "target"))
+		return;
+
+	t = (struct target_side) { atoi(argv[2]), atoi(argv[3]), -1 };
 	send(t.sock, &ret, sizeof(ret), MSG_NOSIGNAL);
 	target_serve(&t);
-
-	return 0;
+	_exit(0);
 }
-
-#define TARGET_HARNESS_MAIN						\
-	int main(int argc, char **argv)					\
-	{								\
-		if (argc == 4 && !strcmp(argv[1], "target"))		\
-			return target_main(argv);			\
-		return test_harness_run(argc, argv);			\
-	}
 
 /* The test's side */
 
@@ -252,14 +247,14 @@ static inline struct target target_start(enum who who)
 }
 
 /* Detach an event on the target, and close it: its maker may be the target itself */
-static inline int target_detach(struct target *t, enum who who,
+static inline int target_detach(struct target *t, enum who maker,
 				const struct perf_event_attr *attr, int cpu,
 				struct perf_event_detach d)
 {
 	int fd, id;
 
 	d.size = sizeof(d);
-	if (who == OWN)
+	if (maker == OWN)
 		return ORDER(t->sock, DETACH_OWN, .attr = *attr, .cpu = cpu, .detach = d);
 
 	fd = event_open(attr, t->tid, cpu, -1, 0);
@@ -308,7 +303,7 @@ static inline int target_program(struct target *t, const char *path)
 {
 	struct order o = { .verb = EXEC };
 
-	strncpy(o.path, path, sizeof(o.path) - 1);
+	snprintf(o.path, sizeof(o.path), "%s", path);
 	t->tid = t->pid;
 
 	return send_order(t->sock, &o);

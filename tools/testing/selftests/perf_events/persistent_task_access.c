@@ -25,9 +25,11 @@ FIXTURE_VARIANT(task_access)
 
 FIXTURE_VARIANT_ADD(task_access, process) { .who = PROCESS, .cpu = ANY_CPU };
 FIXTURE_VARIANT_ADD(task_access, process_cpu) { .who = PROCESS, .cpu = 0 };
+
 FIXTURE_VARIANT_ADD(task_access, process_inherit) {
 	.who = PROCESS, .cpu = ANY_CPU, .inherit = true
 };
+
 FIXTURE_VARIANT_ADD(task_access, own) { .who = OWN, .cpu = ANY_CPU };
 FIXTURE_VARIANT_ADD(task_access, thread) { .who = THREAD, .cpu = ANY_CPU };
 
@@ -63,14 +65,14 @@ FIXTURE_TEARDOWN_PARENT(task_access)
 
 /* What may be done to the event by number, and with a descriptor that is open */
 #define EXPECT_ALL(expected) do {							\
-	int _fd = reopen_instance(self->id, 0);						\
+	int _fd = reopen_instance(self->id, 0), _expected = (expected);			\
 											\
-	EXPECT_EQ(expected, _fd < 0 ? _fd : 0);						\
+	EXPECT_EQ(_expected, _fd < 0 ? _fd : 0);					\
 	close(_fd);									\
 	EXPECT_NE(-1ULL, count(self->fd));						\
-	EXPECT_EQ(expected, SET(self->fd, .flags = PERF_PERSISTENT_SET_COMMITTED));	\
-	EXPECT_EQ(expected, event_ioctl(self->fd, PERF_EVENT_IOC_SUSPEND, NULL));	\
-	EXPECT_EQ(expected, attach(self->fd));						\
+	EXPECT_EQ(_expected, SET(self->fd, .flags = PERF_PERSISTENT_SET_COMMITTED));	\
+	EXPECT_EQ(_expected, event_ioctl(self->fd, PERF_EVENT_IOC_SUSPEND, NULL));	\
+	EXPECT_EQ(_expected, attach(self->fd));						\
 } while (0)
 
 #define EXPECT_ALL_AS(uid, expected) do {	\
@@ -359,4 +361,4 @@ TEST_F(shared, both_persistent)
 	EXPECT_EQ(-EACCES, reopen(id));
 }
 
-TARGET_HARNESS_MAIN
+TEST_HARNESS_MAIN

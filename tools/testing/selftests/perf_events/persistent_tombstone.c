@@ -26,22 +26,32 @@ FIXTURE_VARIANT(tombstone)
 	bool			killed;
 };
 
-#define VARIANT(name, ...) FIXTURE_VARIANT_ADD(tombstone, name) { __VA_ARGS__ }
+FIXTURE_VARIANT_ADD(tombstone, own) { .who = OWN };
+FIXTURE_VARIANT_ADD(tombstone, own_inherit) { .who = OWN, .inherit = true };
 
-VARIANT(own, .who = OWN);
-VARIANT(own_inherit, .who = OWN, .inherit = true);
-VARIANT(own_cpu_inherit, .who = OWN, .one_cpu = true, .inherit = true);
-VARIANT(own_killed, .who = OWN, .killed = true);
-VARIANT(process, .who = PROCESS);
-VARIANT(process_inherit, .who = PROCESS, .inherit = true);
-VARIANT(process_cpu, .who = PROCESS, .one_cpu = true);
-VARIANT(process_cpu_inherit, .who = PROCESS, .one_cpu = true, .inherit = true);
-VARIANT(process_killed, .who = PROCESS, .killed = true);
-VARIANT(process_killed_inherit, .who = PROCESS, .killed = true, .inherit = true);
-VARIANT(thread, .who = THREAD);
-VARIANT(thread_inherit, .who = THREAD, .inherit = true);
-VARIANT(thread_cpu, .who = THREAD, .one_cpu = true);
-VARIANT(thread_killed, .who = THREAD, .killed = true);
+FIXTURE_VARIANT_ADD(tombstone, own_cpu_inherit) {
+	.who = OWN, .one_cpu = true, .inherit = true
+};
+
+FIXTURE_VARIANT_ADD(tombstone, own_killed) { .who = OWN, .killed = true };
+FIXTURE_VARIANT_ADD(tombstone, process) { .who = PROCESS };
+FIXTURE_VARIANT_ADD(tombstone, process_inherit) { .who = PROCESS, .inherit = true };
+FIXTURE_VARIANT_ADD(tombstone, process_cpu) { .who = PROCESS, .one_cpu = true };
+
+FIXTURE_VARIANT_ADD(tombstone, process_cpu_inherit) {
+	.who = PROCESS, .one_cpu = true, .inherit = true
+};
+
+FIXTURE_VARIANT_ADD(tombstone, process_killed) { .who = PROCESS, .killed = true };
+
+FIXTURE_VARIANT_ADD(tombstone, process_killed_inherit) {
+	.who = PROCESS, .killed = true, .inherit = true
+};
+
+FIXTURE_VARIANT_ADD(tombstone, thread) { .who = THREAD };
+FIXTURE_VARIANT_ADD(tombstone, thread_inherit) { .who = THREAD, .inherit = true };
+FIXTURE_VARIANT_ADD(tombstone, thread_cpu) { .who = THREAD, .one_cpu = true };
+FIXTURE_VARIANT_ADD(tombstone, thread_killed) { .who = THREAD, .killed = true };
 
 FIXTURE_SETUP(tombstone)
 {
@@ -301,4 +311,4 @@ TEST_F(tombstone, poll)
 	EXPECT_NE(0, p.revents & POLLHUP);
 }
 
-TARGET_HARNESS_MAIN
+TEST_HARNESS_MAIN
