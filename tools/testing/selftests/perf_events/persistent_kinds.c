@@ -16,7 +16,7 @@ static int watched;
 
 static __attribute__((noipa)) void probed(void)
 {
-	__atomic_add_fetch(&watched, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&watched, 1, __ATOMIC_RELAXED);
 }
 
 enum kind {
