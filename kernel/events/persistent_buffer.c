@@ -291,10 +291,18 @@ void perf_buffer_unpin(struct perf_event *event, struct perf_buffer *rb)
 	ring_buffer_put(rb);
 }
 
-/* A mapping that may be made writable counts as one that is. */
+/*
+ * A mapping that may be made writable counts as one that is. A child that gets
+ * a copy by MADV_DOFORK reads what its parent consumes.
+ */
 void perf_buffer_vma_open(struct perf_buffer *rb, struct vm_area_struct *vma)
 {
 	guard(mutex)(&rb->pin_mutex);
+
+	if (rb->nr_pins && vma->vm_mm != current->mm) {
+		vm_flags_clear(vma, VM_WRITE | VM_MAYWRITE);
+		vma_set_page_prot(vma);
+	}
 	if (vma->vm_flags & VM_MAYWRITE)
 		rb->nr_writers++;
 }

@@ -156,6 +156,35 @@ TEST_F(writer, moved)
 	EXPECT_EQ(0, ring_map(&other, self->fd, PAGES, RW));
 }
 
+/* A child that inherits the mapping can read what its parent consumes. */
+TEST_F(writer, forked)
+{
+	size_t size = (PAGES + 1) * getpagesize();
+	struct ring r = {};
+	int status;
+	pid_t child;
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, RW));
+	ASSERT_EQ(0, madvise(r.page, size, MADV_DOFORK));
+	drive(TRACEPOINT, 1);
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		if (ring_samples(&r) != 1 || ring_protect(&r, RW) != -EACCES)
+			_exit(1);
+		r.page->data_tail = ring_head(&r);
+		_exit(2);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+
+	EXPECT_EQ(1, ring_samples(&r));
+	r.page->data_tail = ring_head(&r);
+	EXPECT_EQ(0, ring_samples(&r));
+	ASSERT_EQ(0, ring_unmap(&r));
+	EXPECT_EQ(0, ring_map(&r, self->fd, PAGES, RW));
+}
+
 /* Who mapped before detaching is the consumer. */
 TEST_F(writer, mapped_before)
 {
