@@ -2,10 +2,7 @@
 /*
  * Persistent perf events: those of cgroups.
  */
-#include <linux/magic.h>
-#include <sys/mount.h>
-#include <sys/statfs.h>
-
+#include "persistent_cgroup.h"
 #include "persistent_task.h"
 
 #define N		100
@@ -38,21 +35,6 @@ FIXTURE_VARIANT_ADD(cgroup, tracepoint_sampling) { .event = TRACEPOINT, .samplin
 FIXTURE_VARIANT_ADD(cgroup, faults) { .event = FAULTS };
 FIXTURE_VARIANT_ADD(cgroup, clock) { .event = CLOCK };
 
-/* Where version 2 is mounted; perf_event needs not be enabled there */
-static int find_cgroups(char *root, size_t size, bool *mounted)
-{
-	struct statfs fs;
-
-	snprintf(root, size, "/sys/fs/cgroup");
-	if (!statfs(root, &fs) && fs.f_type == CGROUP2_SUPER_MAGIC)
-		return 0;
-
-	snprintf(root, size, "/tmp/persistent_cgroup.XXXXXX");
-	*mounted = mkdtemp(root) && !mount("cgroup2", root, "cgroup2", 0, NULL);
-
-	return *mounted ? 0 : -errno;
-}
-
 static int enter(const char *cgroup, pid_t pid)
 {
 	char path[160];
@@ -62,66 +44,20 @@ static int enter(const char *cgroup, pid_t pid)
 	return write_number(path, pid);
 }
 
-static int open_cgroup(struct perf_event_attr attr, int dir, int cpu)
-{
-	return event_open(&attr, dir, cpu, -1, PERF_FLAG_PID_CGROUP);
-}
-
-/*
- * The controller is implicit, but the root hands it down only once something was
- * changed there: that it went to a hierarchy of its own and came back.
- */
-static void move_controller(void)
-{
-	char dir[] = "/tmp/persistent_v1.XXXXXX";
-
-	if (mkdtemp(dir) && !mount("cgroup", dir, "cgroup", 0, "perf_event"))
-		umount(dir);
-	rmdir(dir);
-}
-
-static int try_controller(const char *root)
-{
-	char path[128];
-	int fd, event;
-
-	snprintf(path, sizeof(path), "%s/persistent_try", root);
-	mkdir(path, 0755);
-	fd = open(path, O_RDONLY);
-	event = open_cgroup(event_attr(CLOCK), fd, 0);
-	close(event);
-	close(fd);
-	rmdir(path);
-
-	return event < 0 ? event : 0;
-}
-
-static bool awaken_controller(const char *root)
-{
-	if (!try_controller(root))
-		return true;
-	move_controller();
-
-	return eventually(!try_controller(root));
-}
-
 /* Two cgroups, an event in the first, and a process that is in none yet */
 FIXTURE_SETUP(cgroup)
 {
+	static const char * const names[] = { "persistent_a", "persistent_b" };
 	int i;
 
 	registry_setup(_metadata, &self->registry);
 	ASSERT_EQ(0, find_cgroups(self->root, sizeof(self->root), &self->mounted));
-	ASSERT_TRUE(awaken_controller(self->root));
 
 	self->cpu = pin(variant->cpu);
 	self->attr = variant->sampling ? sampling_attr(variant->event) :
 					 event_attr(variant->event);
 	for (i = 0; i < 2; i++) {
-		snprintf(self->path[i], sizeof(self->path[i]), "%s/persistent_%c",
-			 self->root, 'a' + i);
-		ASSERT_EQ(0, mkdir(self->path[i], 0755));
-		self->dir[i] = open(self->path[i], O_RDONLY | O_CLOEXEC);
+		self->dir[i] = make_cgroup(self->root, names[i], self->path[i]);
 		ASSERT_LE(0, self->dir[i]);
 	}
 
@@ -140,10 +76,7 @@ FIXTURE_TEARDOWN_PARENT(cgroup)
 	registry_teardown(_metadata, &self->registry);
 	for (i = 0; i < 2; i++)
 		EXPECT_TRUE(eventually(!rmdir(self->path[i]) || errno == ENOENT));
-	if (self->mounted) {
-		EXPECT_EQ(0, umount(self->root));
-		EXPECT_EQ(0, rmdir(self->root));
-	}
+	EXPECT_EQ(0, leave_cgroups(self->root, self->mounted));
 	write_file(ONLINE, "1");
 }
 

@@ -6,6 +6,7 @@
 
 #define TASK_CPU	-1
 #define SIZE		sizeof(struct perf_event_detach)
+#define SWITCH_ID	"/sys/kernel/tracing/events/sched/sched_switch/id"
 
 FIXTURE(detach)
 {
@@ -230,6 +231,45 @@ TEST_F(detach, task)
 	EXPECT_EQ(id, DETACH(event_open(&self->attr, 0, self->cpu, -1, 0), .id = id));
 	EXPECT_EQ(-EEXIST, DETACH(event_open(&self->attr, 0, TASK_CPU, -1, 0), .id = id));
 	EXPECT_EQ(-EEXIST, DETACH(event_open(&self->attr, 0, self->cpu, -1, 0), .id = id));
+}
+
+/* Raw samples may be kept by whom they may be opened: of his own task's system calls. */
+TEST_F(detach, raw_samples)
+{
+	static const struct {
+		const char	*id;
+		int		pid, cpu;
+		bool		allowed;
+	} cases[] = {
+		{ TRACEPOINT_ID, 0, TASK_CPU, true },
+		{ TRACEPOINT_ID, 0, 0, true },
+		{ TRACEPOINT_ID, -1, 0, false },
+		{ SWITCH_ID, 0, TASK_CPU, false },
+		{ SWITCH_ID, -1, 0, false },
+	};
+	int fd, opened, detached;
+	unsigned int i;
+
+	ASSERT_EQ(0, set_sysctl(PARANOID, 2));
+	self->attr = sampling_attr(TRACEPOINT);
+	self->attr.sample_type |= PERF_SAMPLE_RAW;
+	self->attr.exclude_kernel = 1;
+
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		self->attr.config = read_number(cases[i].id);
+		fd = event_open(&self->attr, cases[i].pid, cases[i].cpu, -1, 0);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, become(USER));
+		opened = event_open(&self->attr, cases[i].pid, cases[i].cpu, -1, 0);
+		detached = DETACH(fd, .buffer_pages = 1);
+		EXPECT_EQ(cases[i].allowed, opened >= 0) {
+			TH_LOG("case %u: %d", i, opened);
+		}
+		EXPECT_EQ(cases[i].allowed, detached > 0) {
+			TH_LOG("case %u: %d", i, detached);
+		}
+		ASSERT_EQ(0, become(0));
+	}
 }
 
 /* A task and its children write on all CPUs at once: there is no buffer for that. */

@@ -2,7 +2,8 @@
 /*
  * Persistent perf events: instances on CPUs that come online later.
  */
-#include "persistent.h"
+#include "persistent_cgroup.h"
+#include "persistent_task.h"
 
 #define LATE_CPU	HOT_CPU
 #define N		100
@@ -210,6 +211,51 @@ TEST_F(every_cpu, filter)
 	EXPECT_EQ(1, count(late));
 }
 
+/* A period that was changed since is the one there. */
+TEST_F(every_cpu, period)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+	int fd = open_early(&attr, -1), id = detach_every(fd, 0), late;
+	__u64 period = 10;
+	struct ring r;
+
+	ASSERT_LT(0, id);
+	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_PERIOD, &period));
+
+	ASSERT_EQ(0, set_online(true));
+	ASSERT_TRUE(eventually((late = reopen_late(id)) >= 0));
+	ASSERT_EQ(0, ring_map(&r, late, 512 * 1024 / getpagesize(), PROT_READ));
+	drive_there(TRACEPOINT, N);
+	EXPECT_EQ(N, count(late));
+	EXPECT_EQ(N / period, ring_samples(&r));
+}
+
+/* Its samples call tasks by the numbers that they have for the maker. */
+TEST_F(every_cpu, pid_namespace)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+	int late, id;
+	struct ring r;
+	pid_t child;
+	__u32 *pid;
+
+	ASSERT_EQ(0, unshare(CLONE_NEWPID));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		id = detach_every(open_early(&attr, -1), 0);
+		EXPECT_EQ(0, set_online(true));
+		EXPECT_TRUE(eventually((late = reopen_late(id)) >= 0));
+		EXPECT_EQ(0, ring_map(&r, late, 512 * 1024 / getpagesize(), PROT_READ));
+		drive_there(TRACEPOINT, 1);
+		EXPECT_EQ(1, ring_samples(&r));
+		pid = (void *)&r.data[sizeof(struct perf_event_header) + sizeof(__u64)];
+		EXPECT_EQ(1, pid[0]);
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+}
+
 /* Nothing is added to what is still being set up; when it is done, all is. */
 TEST_F(every_cpu, uncommitted)
 {
@@ -327,6 +373,78 @@ TEST_F(every_cpu, task)
 
 	EXPECT_EQ(-EOPNOTSUPP, detach_every(event_open(&attr, 0, -1, -1, 0), 0));
 	EXPECT_EQ(0, registry_count("ids"));
+}
+
+FIXTURE(cgroup)
+{
+	struct registry		registry;
+	struct target		target;
+	char			root[64];
+	bool			mounted;
+	char			path[128];
+	int			dir;
+};
+
+/* A cgroup, and a process that is not in it */
+FIXTURE_SETUP(cgroup)
+{
+	registry_setup(_metadata, &self->registry);
+	ASSERT_EQ(0, find_cgroups(self->root, sizeof(self->root), &self->mounted));
+	self->dir = make_cgroup(self->root, "persistent_every_cpu", self->path);
+	ASSERT_LE(0, self->dir);
+	self->target = target_start(PROCESS);
+	ASSERT_LT(0, self->target.tid);
+	ASSERT_EQ(0, set_online(false));
+}
+
+FIXTURE_TEARDOWN_PARENT(cgroup)
+{
+	hot_teardown(_metadata, &self->registry);
+	EXPECT_TRUE(eventually(!rmdir(self->path) || errno == ENOENT));
+	EXPECT_EQ(0, leave_cgroups(self->root, self->mounted));
+}
+
+/* What the target does is counted, on whichever CPU. */
+static bool counts_target(struct target *target, int fd)
+{
+	__u64 before = count(fd);
+	int cpu, failed = 0;
+
+	for (cpu = 0; cpu < 2; cpu++) {
+		failed |= ORDER(target->sock, PIN, .value = cpu) != cpu;
+		failed |= ORDER(target->sock, DRIVE, .event = TRACEPOINT, .value = N);
+	}
+
+	return !failed && count(fd) == before + 2 * N;
+}
+
+/* An instance in a cgroup ends without an effect on the events of tasks. */
+TEST_F(cgroup, ends)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	int task = event_open(&attr, self->target.tid, ANY_CPU, -1, 0);
+	int fd = open_cgroup(attr, self->dir, pin(0)), id = detach_every(fd, 0), late;
+	struct answer a;
+	__u64 end;
+
+	ASSERT_LE(0, task);
+	ASSERT_LT(0, id);
+	ASSERT_EQ(0, set_online(true));
+	ASSERT_TRUE(eventually(has_instances(fd, 2, &a)));
+	EXPECT_STREQ("/persistent_every_cpu", a.cgroup);
+	late = reopen_late(id);
+	ASSERT_EQ(0, attach(late));
+	close(late);
+	ASSERT_EQ(0, attach(fd));
+	close(fd);
+
+	/* What task events need is turned off a second after the last of them. */
+	for (end = now_ns() + 1500000000; now_ns() < end; )
+		ASSERT_TRUE(counts_target(&self->target, task));
+	close(task);
+	task = event_open(&attr, self->target.tid, ANY_CPU, -1, 0);
+	ASSERT_LE(0, task);
+	EXPECT_TRUE(counts_target(&self->target, task));
 }
 
 TEST_HARNESS_MAIN

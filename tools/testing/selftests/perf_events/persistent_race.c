@@ -5,6 +5,8 @@
  */
 #include <pthread.h>
 #include <signal.h>
+#include <linux/membarrier.h>
+#include <sys/prctl.h>
 
 #include "persistent.h"
 
@@ -13,6 +15,9 @@
 #define ROUNDS	10
 #define WORKERS	4
 #define GAPS	8
+#define ASKERS	2
+#define SHARERS	12
+#define TIME	2000000000ULL
 
 FIXTURE(race)
 {
@@ -119,6 +124,82 @@ TEST_F(race, reopen_and_attach)
 		self->id = detach(self->fd);
 		EXPECT_EQ(RACERS, race(reopen(self->id), 0));
 		EXPECT_EQ(1, race(reopen_and_attach(self->id), -ENOENT));
+	}
+}
+
+/* Whatever looks at all those that share a buffer */
+static void ask(int fd, int id)
+{
+	struct answer a;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;) {
+		query(fd, &a);
+		SET(fd, .flags = PERF_PERSISTENT_SET_COMMITTED);
+		close(reopen(id));
+	}
+}
+
+/* A task that waits for its end */
+static pid_t fork_idle(void)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+		_exit(0);
+	}
+
+	return child;
+}
+
+/* Nothing is left of a task but its events, when it is dead for a while. */
+static void forget_the_dead(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		syscall(__NR_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+}
+
+/* Those who look at a buffer do not meet the tasks of events that just left it. */
+TEST_F(race, dead_sharers)
+{
+	struct perf_event_attr attr = sampling_attr(FAULTS);
+	pid_t askers[ASKERS], child[SHARERS];
+	__u64 end = now_ns() + TIME;
+	int fd[SHARERS], i;
+
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	self->id = detach(self->fd);
+	ASSERT_LT(0, self->id);
+	for (i = 0; i < ASKERS; i++) {
+		askers[i] = fork();
+		ASSERT_LE(0, askers[i]);
+		if (!askers[i])
+			ask(self->fd, self->id);
+	}
+
+	while (now_ns() < end) {
+		for (i = 0; i < SHARERS; i++) {
+			child[i] = fork_idle();
+			fd[i] = event_open(&attr, child[i], 0, -1, PERF_FLAG_FD_CLOEXEC);
+			ASSERT_EQ(0, event_ioctl(fd[i], PERF_EVENT_IOC_SET_OUTPUT,
+						 (void *)(long)self->fd));
+		}
+		for (i = 0; i < SHARERS; i++) {
+			ASSERT_EQ(0, kill(child[i], SIGKILL));
+			ASSERT_EQ(child[i], waitpid(child[i], NULL, 0));
+		}
+		forget_the_dead();
+		for (i = 0; i < SHARERS; i++)
+			close(fd[i]);
+	}
+
+	for (i = 0; i < ASKERS; i++) {
+		ASSERT_EQ(0, kill(askers[i], SIGKILL));
+		ASSERT_EQ(askers[i], waitpid(askers[i], NULL, 0));
 	}
 }
 
