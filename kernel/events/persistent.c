@@ -428,15 +428,18 @@ void perf_instance_unlink(struct perf_instance *inst, struct list_head *dead)
  */
 void perf_instance_finish(struct perf_instance *inst)
 {
+	struct perf_persistent *ends = inst->last ? inst->pp : NULL;
 	struct perf_event *event = inst->event;
 
 	if (inst->rb)
 		perf_buffer_unpin(event, inst->rb);
 	if (perf_event_put_user(event))
 		perf_event_release_kernel(event);
-	if (inst->last)
-		perf_persistent_destroy(inst->pp);
 	perf_instance_free(inst);
+
+	/* Last: who sees that the id is gone has room for another one. */
+	if (ends)
+		perf_persistent_destroy(ends);
 }
 
 static void perf_persistent_expire(struct work_struct *work)
