@@ -26,32 +26,37 @@
  * struct perf_model - an instance to make another one like
  * @event:    its event, of which this is a user
  * @copy:     the event on the new CPU, or NULL
+ * @leader:   the model of its group's leader if that is in the id, or NULL
  * @member:   number of the event within the id
  * @nr_pages: data pages of its buffer
+ * @is_there: the CPU had @copy already
  */
 struct perf_model {
 	struct perf_event	*event;
 	struct perf_event	*copy;
+	struct perf_model	*leader;
 	u32			member;
 	u32			nr_pages;
+	bool			is_there;
 };
 
 /* When each CPU came online: CLOCK_BOOTTIME, ns */
 static DEFINE_PER_CPU(u64, perf_cpu_online_since);
 
-static bool perf_models_have(struct perf_model *models, u32 nr, const struct perf_instance *inst)
+static struct perf_model *perf_models_find(struct perf_model *models, u32 nr,
+					   const struct perf_instance *inst)
 {
 	for (u32 i = 0; i < nr; i++) {
 		if (models[i].member == inst->member->nr &&
 		    perf_event_cgroup(models[i].event) == perf_event_cgroup(inst->event))
-			return true;
+			return &models[i];
 	}
 
-	return false;
+	return NULL;
 }
 
-static bool perf_instance_is_on(struct perf_persistent *pp, const struct perf_instance *model,
-				int cpu)
+static struct perf_instance *perf_instance_on(struct perf_persistent *pp,
+					      const struct perf_instance *model, int cpu)
 {
 	struct perf_instance *inst;
 	unsigned long nr;
@@ -59,15 +64,50 @@ static bool perf_instance_is_on(struct perf_persistent *pp, const struct perf_in
 	xa_for_each(&pp->instances, nr, inst) {
 		if (inst->member == model->member && inst->cpu == cpu &&
 		    perf_event_cgroup(inst->event) == perf_event_cgroup(model->event))
-			return true;
+			return inst;
 	}
 
-	return false;
+	return NULL;
 }
 
 /*
- * One instance of each member and cgroup that @cpu has none of. Leaders come
- * before their siblings, as they were detached.
+ * Leaders were detached before their siblings, so there is a model already. One in
+ * another id may be about to go, and is none of this id's.
+ */
+static struct perf_model *perf_models_find_leader(struct perf_model *models, u32 nr,
+						  const struct perf_instance *sibling)
+{
+	struct perf_event *leader = sibling->event->group_leader;
+	struct perf_instance *inst;
+	unsigned long i;
+
+	xa_for_each(&sibling->pp->instances, i, inst) {
+		if (inst->event == leader)
+			return perf_models_find(models, nr, inst);
+	}
+
+	return NULL;
+}
+
+static void perf_models_add(struct perf_model *models, u32 nr, struct perf_instance *inst,
+			    struct perf_instance *there)
+{
+	struct perf_model *model = &models[nr];
+
+	refcount_inc(&inst->event->users);
+	model->event = inst->event;
+	model->member = inst->member->nr;
+	model->nr_pages = inst->rb ? data_page_nr(inst->rb) : 0;
+	model->leader = perf_models_find_leader(models, nr, inst);
+	if (there) {
+		refcount_inc(&there->event->users);
+		model->copy = there->event;
+		model->is_there = true;
+	}
+}
+
+/*
+ * One instance of each member and cgroup, with that which @cpu may have already.
  */
 static struct perf_model *perf_models_get(struct perf_persistent *pp, int cpu, u32 *nr_models)
 {
@@ -83,15 +123,8 @@ static struct perf_model *perf_models_get(struct perf_persistent *pp, int cpu, u
 		return NULL;
 
 	xa_for_each(&pp->instances, nr, inst) {
-		if (inst->task || perf_models_have(models, n, inst) ||
-		    perf_instance_is_on(pp, inst, cpu))
-			continue;
-
-		refcount_inc(&inst->event->users);
-		models[n].event = inst->event;
-		models[n].member = inst->member->nr;
-		models[n].nr_pages = inst->rb ? data_page_nr(inst->rb) : 0;
-		n++;
+		if (!inst->task && !perf_models_find(models, n, inst))
+			perf_models_add(models, n++, inst, perf_instance_on(pp, inst, cpu));
 	}
 	*nr_models = n;
 
@@ -112,17 +145,6 @@ static void perf_models_put(struct perf_model *models, u32 nr)
 		perf_model_put_user(models[nr].event);
 	}
 	kvfree(models);
-}
-
-static struct perf_event *perf_models_find_copy(struct perf_model *models, u32 nr,
-						struct perf_event *event)
-{
-	for (u32 i = 0; i < nr; i++) {
-		if (models[i].event == event)
-			return models[i].copy;
-	}
-
-	return NULL;
 }
 
 /*
@@ -215,8 +237,12 @@ static int perf_copy_detach(struct perf_persistent *pp, const struct perf_model 
  */
 static int perf_model_copy(struct perf_persistent *pp, struct perf_model *models, u32 nr, int cpu)
 {
-	struct perf_event *model = models[nr].event, *leader = NULL, *copy;
+	struct perf_event *model = models[nr].event, *copy;
+	struct perf_model *leader = models[nr].leader;
 	int err;
+
+	if (models[nr].is_there)
+		return 0;
 
 	if (!perf_model_can_be_copied(model))
 		return -EOPNOTSUPP;
@@ -225,13 +251,10 @@ static int perf_model_copy(struct perf_persistent *pp, struct perf_model *models
 	if (err)
 		return err;
 
-	if (model->group_leader != model) {
-		leader = perf_models_find_copy(models, nr, model->group_leader);
-		if (!leader)
-			return -EINVAL;
-	}
+	if (model->group_leader != model && (!leader || !leader->copy))
+		return -EINVAL;
 
-	copy = perf_event_create_like(model, cpu, leader);
+	copy = perf_event_create_like(model, cpu, leader ? leader->copy : NULL);
 	if (IS_ERR(copy))
 		return PTR_ERR(copy);
 	models[nr].copy = copy;
@@ -261,7 +284,7 @@ static void perf_model_enable(const struct perf_model *model)
 						   model->event->state;
 	perf_event_ctx_unlock(model->event, ctx);
 
-	if (model->copy && state >= PERF_EVENT_STATE_INACTIVE)
+	if (model->copy && !model->is_there && state >= PERF_EVENT_STATE_INACTIVE)
 		perf_event_enable(model->copy);
 }
 

@@ -129,6 +129,15 @@ static int perf_attach_locked(struct perf_event *event, struct list_head *dead)
 	return 0;
 }
 
+/* What is wrong with an ordinary event is not that the caller lacks the rights to it. */
+static int perf_persistent_may_change(struct perf_event *event)
+{
+	if (!READ_ONCE(event->persistent))
+		return -EINVAL;
+
+	return perf_event_may_reopen(event);
+}
+
 /*
  * Out of the registry again: the event ends when its last user closes it, and
  * belongs to the current task until then.
@@ -141,7 +150,7 @@ static int perf_persistent_attach(struct perf_event *event, unsigned long arg)
 	if (arg)
 		return -EINVAL;
 
-	err = perf_event_may_reopen(event);
+	err = perf_persistent_may_change(event);
 	if (!err)
 		err = perf_attach_locked(event, &dead);
 	if (err)
@@ -232,7 +241,7 @@ static int perf_persistent_set(struct perf_event *event, unsigned long arg)
 	if (!err && (set.flags & PERF_PERSISTENT_SET_TTL))
 		err = perf_persistent_check_ttl(&set.ttl);
 	if (!err)
-		err = perf_event_may_reopen(event);
+		err = perf_persistent_may_change(event);
 	if (err)
 		return err;
 
@@ -257,7 +266,7 @@ static int perf_persistent_suspend(struct file *file, unsigned long arg)
 	if (arg)
 		return -EINVAL;
 
-	err = perf_event_may_reopen(event);
+	err = perf_persistent_may_change(event);
 	if (err)
 		return err;
 

@@ -230,6 +230,21 @@ TEST_F(access, detach_needs_the_right_to_open)
 	EXPECT_EQ(2, registry_count("ids"));
 }
 
+/* Of an ordinary event I am told that it is one, though I have no right to it. */
+TEST_F(access, ordinary_event)
+{
+	int fd;
+
+	ASSERT_EQ(0, become(0));
+	fd = open_event(CLOCK);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, set_sysctl(PARANOID, 2));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EINVAL, attach(fd));
+	EXPECT_EQ(-EINVAL, SET(fd, .flags = PERF_PERSISTENT_SET_COMMITTED));
+	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_SUSPEND, NULL));
+}
+
 /* Events whose drivers check their openers need the capability. */
 TEST_F(access, breakpoint)
 {

@@ -343,6 +343,36 @@ TEST_F(every_cpu, quota)
 	EXPECT_EQ(1, a.info.nr_instances);
 }
 
+/* A sibling that was one too many is added to its group when there is room for it. */
+TEST_F(every_cpu, room_for_a_sibling)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	int leader, sibling, id;
+	struct answer a;
+
+	attr.exclude_kernel = 1;
+	ASSERT_EQ(0, set_sysctl(PARANOID, -1));
+	ASSERT_EQ(0, set_sysctl(MAX_USER, 3));
+	ASSERT_EQ(0, become(USER));
+	leader = open_early(&attr, -1);
+	sibling = open_early(&attr, leader);
+	id = detach_every(leader, 0);
+	ASSERT_LT(0, id);
+	ASSERT_EQ(id, DETACH(sibling, .id = id, .member = 1));
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, set_online(true));
+	ASSERT_TRUE(eventually(has_instances(leader, 3, &a)));
+	EXPECT_EQ(NULL, late_instance(&a, 1));
+
+	ASSERT_EQ(0, set_sysctl(MAX_USER, 4));
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, set_online(true));
+	EXPECT_TRUE(eventually(has_instances(leader, 4, &a)));
+	ASSERT_EQ(0, query(reopen_late(id), &a));
+	EXPECT_NE(0, a.info.flags & PERF_PERSISTENT_GROUP_LEADER);
+}
+
 /* The maker's rights count: who may not open the event any more gets none. */
 TEST_F(every_cpu, rights)
 {
