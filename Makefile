@@ -19,7 +19,7 @@ MAKEOVERRIDES :=
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
-.PHONY: help run test stress shell check tree refresh deps kernel perf selftests guest clean
+.PHONY: help run test stress shell check baseline tree refresh deps kernel perf selftests guest clean
 
 help: ## Show this text
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r name text; do \
@@ -46,6 +46,11 @@ shell: deps tree ## Boot the guest with a shell at your terminal
 check: deps tree ## Check the series as its maintainers' scripts would
 	@scripts/build plain
 	@tests/run check
+
+baseline: deps tree ## Find out what perf's own suites say without the series
+	@scripts/build base
+	@O=$(O)/base vm/run --timeout 3000 --add tests/suites -- sh /root/suites >$(O)/suites.base
+	@mv $(O)/suites.base tests/suites.base
 
 tree: ## Make or update the kernel tree with the series as a branch, in the build folder
 	@scripts/series tree

@@ -123,6 +123,25 @@ TEST_F(access, owner_is_effective_user)
 	expect_all(_metadata, 0, self->id, self->fd);
 }
 
+/* And to whom belongs what he makes. */
+TEST_F(access, maker_is_effective_user)
+{
+	struct answer a;
+	int fd, id;
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, setresuid(OTHER, USER, 0));
+	fd = open_event(CLOCK);
+	id = detach(fd);
+	ASSERT_LT(0, id);
+	ASSERT_EQ(0, query(fd, &a));
+	EXPECT_EQ(USER, a.info.owner);
+	ASSERT_EQ(0, become(OTHER));
+	EXPECT_EQ(-EACCES, reopen(id));
+	ASSERT_EQ(0, become(USER));
+	expect_all(_metadata, 0, id, fd);
+}
+
 /* A process of the same user, that had no part in it, may do everything. */
 TEST_F(access, owner_later)
 {
@@ -245,6 +264,42 @@ TEST_F(access, ordinary_event)
 	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_SUSPEND, NULL));
 }
 
+/* Where the kernel is and what it does I cannot keep either: not by any field that shows it. */
+TEST_F(access, secrets)
+{
+	const struct perf_event_attr secrets[] = {
+		{ .exclude_kernel = 0 },
+		{ .exclude_kernel = 1, .sample_type = PERF_SAMPLE_CALLCHAIN },
+		{ .exclude_kernel = 1, .sample_type = PERF_SAMPLE_PHYS_ADDR },
+		{ .exclude_kernel = 1, .text_poke = 1 },
+		{ .exclude_kernel = 1, .namespaces = 1 },
+	};
+	struct perf_event_attr attr;
+	unsigned int i;
+	int fd;
+
+	for (i = 0; i < ARRAY_LEN(secrets); i++) {
+		attr = secrets[i];
+		attr.type = PERF_TYPE_SOFTWARE;
+		attr.size = sizeof(attr);
+		attr.config = PERF_COUNT_SW_PAGE_FAULTS;
+
+		ASSERT_EQ(0, become(0));
+		ASSERT_EQ(0, set_sysctl(PARANOID, 2));
+		fd = event_open(&attr, 0, -1, -1, 0);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, become(USER));
+		EXPECT_EQ(-EACCES, event_open(&attr, 0, -1, -1, 0));
+		EXPECT_EQ(-EACCES, detach(fd)) {
+			TH_LOG("field %u", i);
+		}
+	}
+
+	attr = event_attr(FAULTS);
+	attr.exclude_kernel = 1;
+	EXPECT_LT(0, detach(event_open(&attr, 0, -1, -1, 0)));
+}
+
 /* Events whose drivers check their openers need the capability. */
 TEST_F(access, breakpoint)
 {
@@ -263,6 +318,37 @@ TEST_F(access, breakpoint)
 	EXPECT_EQ(-EACCES, detach(fd));
 	ASSERT_EQ(0, become(0));
 	EXPECT_LT(0, detach(fd));
+}
+
+/* An owner who tries in vain keeps nothing of it: what is scarce can be had again. */
+TEST_F(access, refused_keeps_nothing)
+{
+	static int watched;
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_BREAKPOINT,
+		.size		= sizeof(attr),
+		.bp_type	= HW_BREAKPOINT_W,
+		.bp_addr	= addr(&watched),
+		.bp_len		= HW_BREAKPOINT_LEN_4,
+	};
+	int fd, id, i;
+
+	for (i = 0; i < 16; i++) {
+		ASSERT_EQ(0, setresuid(0, 0, 0));
+		ASSERT_EQ(0, setresuid(USER, USER, 0));
+		ASSERT_EQ(0, only_capability(CAP_PERFMON));
+		fd = open_attr(attr, -1);
+		ASSERT_LE(0, fd) {
+			TH_LOG("after %d", i);
+		}
+		id = detach(fd);
+		ASSERT_LT(0, id);
+		ASSERT_EQ(0, become(USER));
+		EXPECT_EQ(-EACCES, reopen(id));
+		ASSERT_EQ(0, become(0));
+		ASSERT_EQ(0, attach(fd));
+		close(fd);
+	}
 }
 
 /* Whoever is root in a container is still the user he is outside. */
@@ -347,6 +433,20 @@ TEST_F(traced, through_a_group)
 
 	close(sibling);
 	EXPECT_LE(0, reopen(id));
+}
+
+/* Or that the tracepoint leads. */
+TEST_F(traced, through_its_leader)
+{
+	int leader = open_attr(self->trace, -1), sibling = open_attr(self->clock, leader);
+	int id = detach(leader);
+
+	ASSERT_LT(0, id);
+	ASSERT_EQ(id, DETACH(sibling, .id = id, .member = 1));
+	EXPECT_LE(0, reopen_instance(id, 1));
+	ASSERT_EQ(0, forbid_tracing());
+	EXPECT_EQ(-EACCES, reopen_instance(id, 1));
+	EXPECT_EQ(-EACCES, attach(sibling));
 }
 
 /* And one that would show it to me through its buffer. */

@@ -141,6 +141,22 @@ TEST_F(buffer, user_page_alone)
 	EXPECT_EQ(0, ring_map(&r, reopen(id), 0, PROT_READ));
 }
 
+/* So can one whose page is only read; nothing is overwritten there, so others may write. */
+TEST_F(buffer, user_page_read_only)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	struct ring first = {}, second = {};
+	int fd, id;
+
+	attr.write_backward = variant->loop;
+	fd = event_open(&attr, -1, self->cpu, -1, 0);
+	ASSERT_EQ(0, ring_map(&first, fd, 0, PROT_READ));
+	id = detach(fd);
+	ASSERT_LT(0, id);
+	ASSERT_EQ(0, ring_unmap(&first));
+	EXPECT_EQ(0, ring_map(&second, reopen(id), 0, RW));
+}
+
 /* It fills while no process has the event open. */
 TEST_F(buffer, fills_without_a_process)
 {

@@ -141,7 +141,13 @@ TEST_F(detach, struct_with_unknown_bits)
 /* No struct is longer than a page. */
 TEST_F(detach, struct_too_long)
 {
-	EXPECT_REFUSED(-E2BIG, self->fd, DETACH(self->fd, .size = getpagesize() + 1));
+	struct perf_event_detach *d = mmap(NULL, 2 * getpagesize(), PROT_READ | PROT_WRITE,
+					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	/* Nothing in it but zeros, which are fine up to there */
+	ASSERT_NE(MAP_FAILED, d);
+	d->size = getpagesize() + 1;
+	EXPECT_REFUSED(-E2BIG, self->fd, event_ioctl(self->fd, PERF_EVENT_IOC_DETACH, d));
 }
 
 /* Flags that the kernel does not know are refused. */
@@ -275,12 +281,16 @@ TEST_F(detach, raw_samples)
 /* A task and its children write on all CPUs at once: there is no buffer for that. */
 TEST_F(detach, buffer_for_children)
 {
+	struct answer a;
 	int fd;
 
+	self->attr = sampling_attr(CLOCK);
 	self->attr.inherit = 1;
 	fd = event_open(&self->attr, 0, TASK_CPU, -1, 0);
 	EXPECT_EQ(-EINVAL, DETACH(fd, .buffer_pages = 1));
 	EXPECT_REFUSED(-EINVAL, fd, DETACH(fd, .buffer_pages = 128));
+	ASSERT_EQ(0, query(fd, &a));
+	EXPECT_EQ(0, a.info.buffer_pages);
 	EXPECT_LT(0, DETACH(event_open(&self->attr, 0, self->cpu, -1, 0), .buffer_pages = 1));
 }
 

@@ -3,10 +3,10 @@
  * Persistent perf events: instances on CPUs that come online later.
  */
 #include "persistent_cgroup.h"
+#include "persistent_every_cpu.h"
 #include "persistent_task.h"
 
-#define LATE_CPU	HOT_CPU
-#define N		100
+#define N	100
 
 FIXTURE(every_cpu)
 {
@@ -23,39 +23,6 @@ FIXTURE_SETUP(every_cpu)
 FIXTURE_TEARDOWN_PARENT(every_cpu)
 {
 	hot_teardown(_metadata, &self->registry);
-}
-
-static int open_early(struct perf_event_attr *attr, int group_fd)
-{
-	return event_open(attr, -1, pin(0), group_fd, 0);
-}
-
-static int detach_every(int fd, unsigned int flags)
-{
-	return DETACH(fd, .flags = PERF_DETACH_EVERY_CPU | flags);
-}
-
-static int reopen_late(int id)
-{
-	return reopen_at(id, -1, LATE_CPU);
-}
-
-/* The instances of an id, as many as there should be */
-static bool has_instances(int fd, __u32 n, struct answer *a)
-{
-	return !query(fd, a) && a->info.nr_instances == n;
-}
-
-static struct perf_persistent_instance *late_instance(struct answer *a, __u32 member)
-{
-	__u32 i;
-
-	for (i = 0; i < a->info.nr_instances; i++) {
-		if (a->instances[i].cpu == LATE_CPU && a->instances[i].member == member)
-			return &a->instances[i];
-	}
-
-	return NULL;
 }
 
 /* A CPU that comes later gets an instance, which counts there. */

@@ -262,6 +262,7 @@ TEST_F(hotplug, detached_again_while_offline)
 	ASSERT_EQ(0, set_online(true));
 	ASSERT_EQ(0, query(self->fd, &a));
 	EXPECT_GT(now_ns() - start, a.info.offline_time);
+	EXPECT_EQ(1, a.info.offline_count);
 	expect_counts(_metadata, variant->event, self->fd);
 }
 

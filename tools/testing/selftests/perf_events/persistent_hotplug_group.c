@@ -243,6 +243,18 @@ TEST_F(group, opened_afterwards)
 	EXPECT_EQ(EVENTS + 1, group_size(self->fds[0]));
 }
 
+/* An ordinary event that has been away does not come back, nor take siblings. */
+TEST_F(group, ordinary_opened_afterwards)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	int leader = event_open(&attr, -1, HOT_CPU, -1, 0);
+
+	ASSERT_LE(0, leader);
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, set_online(true));
+	EXPECT_EQ(-ENODEV, event_open(&attr, -1, HOT_CPU, leader, 0));
+}
+
 FIXTURE(target)
 {
 	struct registry		registry;

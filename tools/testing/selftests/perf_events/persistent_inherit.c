@@ -115,6 +115,15 @@ TEST_F(inherit, disabled_then_suspended)
 	EXPECT_EQ(0, count(fd));
 }
 
+/* When its time is over it is over for good, though the task goes on. */
+TEST_F(inherit, expired_for_good)
+{
+	ASSERT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1));
+	ASSERT_TRUE(eventually(state_of(self->fd) == PERF_PERSISTENT_STATE_EXPIRED));
+	EXPECT_EQ(-ENODEV, detach(self->fd));
+	EXPECT_EQ(0, registry_count("ids"));
+}
+
 /* Its time to live ends it in all children, also in those that are just being made. */
 TEST_F(inherit, time_to_live)
 {

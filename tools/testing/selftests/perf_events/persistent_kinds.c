@@ -66,22 +66,6 @@ static int pmu_type(const char *pmu)
 	return read_number(path);
 }
 
-static __u64 kernel_address(const char *symbol)
-{
-	FILE *f = fopen("/proc/kallsyms", "re");
-	unsigned long long address;
-	char name[256];
-
-	while (f && fscanf(f, "%llx %*c %255s%*[^\n]", &address, name) == 2) {
-		if (!strcmp(name, symbol)) {
-			fclose(f);
-			return address;
-		}
-	}
-
-	return 0;
-}
-
 /* Where in the file of this program a function is */
 static __u64 file_offset(const void *function)
 {

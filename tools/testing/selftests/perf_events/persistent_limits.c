@@ -150,6 +150,29 @@ TEST_F(limits, refused_does_not_count)
 	EXPECT_LT(0, detach(self->fds[1]));
 }
 
+/* Whoever asks for more than he may have takes nothing from the others. */
+TEST_F(limits, refused_is_left_to_others)
+{
+	int i;
+
+	ASSERT_EQ(0, set_sysctl(MAX_SYSTEM, 2));
+	ASSERT_EQ(0, set_sysctl(MAX_USER, 1));
+	ASSERT_EQ(0, become(USER));
+	ASSERT_LT(0, detach(self->fds[0]));
+	for (i = 0; i < CYCLES; i++)
+		ASSERT_EQ(-EAGAIN, detach(self->fds[1]));
+	ASSERT_EQ(0, become(OTHER));
+	EXPECT_LT(0, detach(self->fds[1]));
+}
+
+/* The longest time to live of a user cannot be none, which would be no limit. */
+TEST_F(limits, time_is_limited)
+{
+	EXPECT_EQ(-EINVAL, set_sysctl(MAX_TTL, 0));
+	EXPECT_EQ(self->registry.sysctls[MAX_TTL], read_number(sysctls[MAX_TTL]));
+	EXPECT_EQ(0, set_sysctl(MAX_TTL, 1));
+}
+
 FIXTURE(memory)
 {
 	struct registry		registry;

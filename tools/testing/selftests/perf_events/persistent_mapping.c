@@ -125,6 +125,17 @@ TEST_F(writer, only_one)
 	EXPECT_EQ(0, ring_map(&two, reopen(self->id), PAGES, RW));
 }
 
+/* Once the event is attached there may be as many as with any other. */
+TEST_F(writer, attached)
+{
+	struct ring one = {}, two = {};
+
+	ASSERT_EQ(0, ring_map(&one, self->fd, PAGES, RW));
+	EXPECT_EQ(-EBUSY, ring_map(&two, self->fd, PAGES, RW));
+	ASSERT_EQ(0, attach(self->fd));
+	EXPECT_EQ(0, ring_map(&two, self->fd, PAGES, RW));
+}
+
 /* A consumer that was killed makes room for the next one. */
 TEST_F(writer, killed)
 {

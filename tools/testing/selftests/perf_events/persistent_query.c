@@ -391,6 +391,20 @@ TEST_F(answer, breakpoint_address)
 	EXPECT_TRUE(same_attr(attr, &a.attr));
 }
 
+/* Not even when its time is over. */
+TEST_F(answer, breakpoint_address_expired)
+{
+	struct perf_event_attr attr = breakpoint();
+	int fd = event_open(&attr, -1, 0, -1, 0);
+	struct answer a;
+
+	ASSERT_LT(0, DETACH(fd, .ttl = 1));
+	ASSERT_TRUE(eventually(state_of(fd) == PERF_PERSISTENT_STATE_EXPIRED));
+	ASSERT_EQ(0, query(fd, &a));
+	attr.bp_addr = 0;
+	EXPECT_TRUE(same_attr(attr, &a.attr));
+}
+
 /* Nor where the maker of a kprobe had the name of its function. */
 TEST_F(answer, kprobe_address)
 {
@@ -402,6 +416,20 @@ TEST_F(answer, kprobe_address)
 	ASSERT_EQ(0, query(fd, &a));
 	attr.kprobe_func = 0;
 	EXPECT_TRUE(same_attr(attr, &a.attr));
+}
+
+/* Nor what he put where a signal would have its data from: it is often an address. */
+TEST_F(answer, signal_data)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	struct answer a;
+	int fd;
+
+	attr.sig_data = addr(&a);
+	fd = event_open(&attr, -1, 0, -1, 0);
+	ASSERT_LT(0, detach(fd));
+	ASSERT_EQ(0, query(fd, &a));
+	EXPECT_EQ(0, a.attr.sig_data);
 }
 
 /* I am told the filter of a tracepoint. */

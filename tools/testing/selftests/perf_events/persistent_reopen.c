@@ -81,11 +81,20 @@ TEST_F(reopen, unknown_cpu)
 	EXPECT_EQ(-ENOENT, reopen_at(self->id, -1, INT_MAX));
 }
 
-/* I am told that it does not measure that task. */
+/* I am told that it does not measure that task, or that there is none. */
 TEST_F(reopen, unknown_task)
 {
+	EXPECT_EQ(-ESRCH, reopen_at(self->id, INT_MAX, -1));
 	EXPECT_EQ(-ENOENT, reopen_at(self->id, getpid(), -1));
 	EXPECT_EQ(-ENOENT, reopen_at(self->id, getpid(), self->cpu));
+}
+
+/* Less than none is no CPU and no task. */
+TEST_F(reopen, negative)
+{
+	EXPECT_EQ(-EINVAL, reopen_at(self->id, -1, -2));
+	EXPECT_EQ(-EINVAL, reopen_at(self->id, -2, -1));
+	EXPECT_EQ(-EINVAL, reopen_at(self->id, INT_MIN, self->cpu));
 }
 
 /* Naming an instance and a CPU is one too many. */

@@ -114,6 +114,7 @@ TEST_F(sysfs, agrees_with_query)
 {
 	char type[32];
 	struct answer a;
+	__u64 age;
 
 	ASSERT_EQ(0, query(self->fd, &a));
 	snprintf(type, sizeof(type), "%u:0x%llx", a.attr.type, a.attr.config);
@@ -128,7 +129,33 @@ TEST_F(sysfs, agrees_with_query)
 	EXPECT_EQ((a.info.buffer_pages + 1) * getpagesize(),
 		  show_number(self->id, "buffer_bytes"));
 	EXPECT_EQ(a.info.lost, show_number(self->id, "lost"));
-	EXPECT_LE(a.info.age, show_number(self->id, "age"));
+	age = show_number(self->id, "age");
+	EXPECT_LE(a.info.age, age);
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_GE(a.info.age, age);
+}
+
+/* What was lost is lost in any of its buffers. */
+TEST_F(sysfs, lost)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+	__u64 lost = 0;
+	struct answer a;
+	int i, fd[2];
+
+	for (i = 0; i < 2; i++) {
+		fd[i] = event_open(&attr, -1, self->cpu, -1, 0);
+		ASSERT_EQ(self->id, DETACH(fd[i], .id = self->id, .member = i + 1,
+					   .buffer_pages = 1));
+	}
+	drive(TRACEPOINT, 1000);
+	for (i = 0; i < 2; i++) {
+		event_ioctl(fd[i], PERF_EVENT_IOC_DISABLE, NULL);
+		ASSERT_EQ(0, query(fd[i], &a));
+		EXPECT_LT(0, a.info.lost);
+		lost += a.info.lost;
+	}
+	EXPECT_EQ(lost, show_number(self->id, "lost"));
 }
 
 /* It counts instances and members, and lists the CPUs. */
@@ -149,6 +176,33 @@ TEST_F(sysfs, several)
 	EXPECT_FALSE(registry_has(self->id));
 }
 
+/* Of the CPUs it forgets none that is offline for a while. */
+TEST_F(sysfs, offline)
+{
+	char cpus[32];
+
+	join(self->id, TRACEPOINT, HOT_CPU, 1);
+	ASSERT_EQ(0, set_online(false));
+	snprintf(cpus, sizeof(cpus), "%s", show(self->id, "cpus"));
+	ASSERT_EQ(0, set_online(true));
+	EXPECT_STREQ("0-1", cpus);
+	EXPECT_STREQ("2", show(self->id, "instances"));
+}
+
+/* Its events are in the order of their numbers, whoever came first. */
+TEST_F(sysfs, types_in_order)
+{
+	char software[32], both[64];
+
+	/* The members are 0 to 2, and 1 comes last. */
+	snprintf(software, sizeof(software), "%s", show(self->id, "types"));
+	join(self->id, TRACEPOINT, self->cpu, 2);
+	join(self->id, CLOCK, self->cpu, 1);
+	snprintf(both, sizeof(both), "%s\n1:0x%x\n2:0x%llx", software, PERF_COUNT_SW_CPU_CLOCK,
+		 event_attr(TRACEPOINT).config);
+	EXPECT_STREQ(both, show(self->id, "types"));
+}
+
 /* A buffer that several write to is there once. */
 TEST_F(sysfs, shared_buffer)
 {
@@ -158,6 +212,19 @@ TEST_F(sysfs, shared_buffer)
 	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, self->fd));
 	ASSERT_EQ(self->id, DETACH(fd, .id = self->id, .member = 1));
 	EXPECT_EQ(5 * getpagesize(), show_number(self->id, "buffer_bytes"));
+}
+
+/* And once in each id that writes to it. */
+TEST_F(sysfs, shared_by_two_ids)
+{
+	struct perf_event_attr attr = sampling_attr(FAULTS);
+	int fd = event_open(&attr, -1, self->cpu, -1, 0), other;
+
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, self->fd));
+	other = detach(fd);
+	ASSERT_LT(0, other);
+	EXPECT_EQ(5 * getpagesize(), show_number(self->id, "buffer_bytes"));
+	EXPECT_EQ(5 * getpagesize(), show_number(other, "buffer_bytes"));
 }
 
 /* With the last instance everything of it is gone. */
@@ -248,12 +315,30 @@ TEST_F(sysfs, read_only)
 	EXPECT_STREQ("shown", show(self->id, "name"));
 }
 
+/* The value of a line of /proc/self/fdinfo, or NULL */
+static const char *fdinfo_line(int fd, const char *key)
+{
+	static char buf[4096];
+	char path[64], *line;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	if (read_file(path, buf, sizeof(buf)) < 0)
+		return NULL;
+	for (line = strtok(buf, "\n"); line; line = strtok(NULL, "\n")) {
+		if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ':')
+			return line + strlen(key) + 2;
+	}
+
+	return NULL;
+}
+
 /* In a container I see the owner as the container knows him. */
 TEST_F(sysfs, user_namespace)
 {
 	ASSERT_EQ(0, become(USER));
 	ASSERT_EQ(0, unshare(CLONE_NEWUSER));
 	EXPECT_STREQ("65534", show(self->id, "owner"));
+	EXPECT_STREQ("65534", fdinfo_line(self->fd, "persistent-owner"));
 }
 
 /* Reading it all while ids come and go neither hangs nor finds one without a number. */
@@ -279,23 +364,6 @@ TEST_F(sysfs, while_ids_come_and_go)
 	kill(child, SIGKILL);
 	ASSERT_EQ(child, waitpid(child, NULL, 0));
 	EXPECT_LT(0, n);
-}
-
-/* The value of a line of /proc/self/fdinfo, or NULL */
-static const char *fdinfo_line(int fd, const char *key)
-{
-	static char buf[4096];
-	char path[64], *line;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	if (read_file(path, buf, sizeof(buf)) < 0)
-		return NULL;
-	for (line = strtok(buf, "\n"); line; line = strtok(NULL, "\n")) {
-		if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ':')
-			return line + strlen(key) + 2;
-	}
-
-	return NULL;
 }
 
 /* fdinfo of a descriptor says which event it is. */
@@ -331,6 +399,9 @@ TEST_F(sysfs, fdinfo_of_instance)
 	EXPECT_STREQ("7", fdinfo_line(fd, "persistent-member"));
 	EXPECT_STREQ("1", fdinfo_line(fd, "persistent-instance"));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, atoi(fdinfo_line(fd, "persistent-state")));
+
+	ASSERT_EQ(0, SET(fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 3600000000000));
+	EXPECT_LT(0, atoll(fdinfo_line(fd, "persistent-time-left")));
 }
 
 TEST_HARNESS_MAIN

@@ -197,22 +197,27 @@ TEST_F(ttl, wakes_who_polls)
 	EXPECT_GT(start + PATIENCE_MS * 1000000ULL, now_ns());
 }
 
-/* What I have mapped I can read on, and its contents stay. */
+/* What I have mapped I am told of as well, can read on, and its contents stay. */
 TEST_F(ttl, ends_while_mapped)
 {
 	struct pollfd p = { .fd = self->fd };
 	struct ring *r = &self->ring;
-	__u64 head;
+	unsigned int before;
+	__u64 start, head;
 
 	self->id = DETACH(self->fd, .buffer_pages = PAGES);
 	ASSERT_EQ(0, ring_map(r, self->fd, PAGES, PROT_READ));
 	drive(variant->event, N);
+	before = variant->loop ? loop_samples(r) : ring_samples(r);
+	start = now_ns();
 	ASSERT_EQ(0, set_ttl(self->fd, SOON));
-	ASSERT_TRUE(eventually(poll(&p, 1, 0) == 1 && p.revents & POLLHUP));
+	EXPECT_EQ(1, poll(&p, 1, PATIENCE_MS));
+	EXPECT_NE(0, p.revents & POLLHUP);
+	EXPECT_GT(start + PATIENCE_MS * 1000000ULL, now_ns());
 
 	head = ring_head(r);
 	EXPECT_NE(0, head);
-	EXPECT_LE(N, variant->loop ? loop_samples(r) : ring_samples(r));
+	EXPECT_LE(before, variant->loop ? loop_samples(r) : ring_samples(r));
 	close(self->fd);
 	drive(variant->event, N);
 	EXPECT_EQ(head, ring_head(r));
