@@ -319,9 +319,9 @@ static void perf_query_offline(struct perf_query *q, struct perf_instance *inst)
 
 /*
  * All that is left of an event whose time to live ran out, for those who have it
- * open and want to know why it reports POLLHUP.
+ * open and want to know why it reports POLLHUP, and to read the end of its buffer.
  */
-static void perf_query_ended(struct perf_query *q, struct perf_event *event)
+static int perf_query_ended(struct perf_query *q, struct perf_event *event)
 {
 	perf_query_event(&q->info.self, event);
 	q->info.self.state = event->ended;
@@ -329,6 +329,8 @@ static void perf_query_ended(struct perf_query *q, struct perf_event *event)
 	q->info.lost = atomic64_read(&event->lost_samples);
 	q->attr = event->orig_attr;
 	perf_persistent_scrub_attr(&q->attr);
+
+	return perf_query_buffer(q, event);
 }
 
 static int perf_query_fill(struct perf_query *q, struct perf_event *event)
@@ -344,8 +346,7 @@ static int perf_query_fill(struct perf_query *q, struct perf_event *event)
 	if (!inst) {
 		if (!event->ended)
 			return -EINVAL;
-		perf_query_ended(q, event);
-		return 0;
+		return perf_query_ended(q, event);
 	}
 	pp = inst->pp;
 

@@ -1,242 +1,275 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Members of a persistent recording as evsels: with the attr that they were
- * opened with, named by their label, on the instances that exist.
+ * Members of a persistent recording as evsels: opened again by the number of
+ * their instances, read, and never controlled.
  */
 #include "persistent-evlist.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <api/io.h>
 #include <linux/kernel.h>
 #include <linux/zalloc.h>
 #include <perf/cpumap.h>
+#include <perf/threadmap.h>
 #include <internal/evlist.h>
 #include <internal/evsel.h>
 #include <internal/lib.h>
 #include <internal/xyarray.h>
+#include "clockid.h"
 #include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
 #include "persistent.h"
+#include "record.h"
 #include "rlimit.h"
-#include "strbuf.h"
+#include "time-utils.h"
 
-static struct perf_cpu_map *persistent_member__cpus(struct persistent_member *member)
+#define FD(e, x, y) (*(int *)xyarray__entry((e)->core.fd, x, y))
+
+/* The most members that a group can have */
+#define MAX_GROUP	128
+
+/* NULL where there is none, as of a task that was not on that CPU */
+struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx,
+						       int thread)
 {
-	struct perf_cpu_map *cpus = NULL;
-	struct strbuf list;
+	struct persistent_instance *instance;
 
-	strbuf_init(&list, 0);
-	for (u32 i = 0; i < member->nr; i++) {
-		if (strbuf_addf(&list, "%s%d", i ? "," : "", member->instances[i].cpu) < 0)
-			goto out;
-	}
-	cpus = perf_cpu_map__new(list.buf);
-out:
-	strbuf_release(&list);
-	return cpus;
+	instance = xyarray__entry(evsel->persistent->instances, cpu_map_idx, thread);
+	return instance && instance->info.id ? instance : NULL;
 }
 
-static struct persistent_member *
-persistent_member__new(u32 id, u32 nr_member, int wanted,
-		       struct perf_persistent_instance *instances, int nr)
+/* What comes after this place that is no hole */
+struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu_map_idx,
+						   int *thread)
 {
-	struct persistent_member *member;
+	struct persistent_instance *instance;
 
-	member = zalloc(sizeof(*member) + nr * sizeof(*instances));
-	if (!member)
-		return NULL;
-
-	member->id = id;
-	for (int i = 0; i < nr; i++) {
-		if (instances[i].member != nr_member)
-			continue;
-		if (wanted == PERSISTENT_ALL || instances[i].instance == (u32)wanted)
-			member->instances[member->nr++] = instances[i];
-	}
-	return member;
-}
-
-static struct evsel *evsel__new_persistent(struct persistent_member *member, int idx)
-{
-	char label[PERF_PERSISTENT_LABEL_MAX];
-	struct perf_event_attr attr;
-	struct evsel *evsel;
-
-	if (persistent__member(member->id, member->instances[0].instance, &attr, label) < 0)
-		return NULL;
-
-	/* What reads the file later need not know how the event was kept. */
-	attr.persistent = 0;
-	evsel = evsel__new_idx(&attr, idx);
-	if (!evsel)
-		return NULL;
-
-	if (label[0])
-		evsel->name = strdup(label);
-	evsel->core.own_cpus = persistent_member__cpus(member);
-	evsel->core.cpus = perf_cpu_map__get(evsel->core.own_cpus);
-	/*
-	 * Like a core PMU's, these CPUs are the only ones there are: a list that
-	 * the user gives can only choose among them.
-	 */
-	evsel->core.is_pmu_core = true;
-	evsel->core.requires_cpu = true;
-	evsel->persistent = member;
-	return evsel;
-}
-
-static int evlist__add_member(struct evlist *evlist, struct persistent_member *member)
-{
-	struct evsel *evsel;
-
-	if (!member)
-		return -ENOMEM;
-	if (!member->nr) {
-		free(member);
-		return 0;
-	}
-
-	evsel = evsel__new_persistent(member, evlist->core.nr_entries);
-	if (!evsel) {
-		pr_err("id %u: member %u does not say what it is\n", member->id,
-		       member->instances[0].member);
-		free(member);
-		return -ENOENT;
-	}
-	evlist__add(evlist, evsel);
-	return 1;
-}
-
-/*
- * An event of perf's is told by its CPU. Those of tasks are not, nor are those of
- * several cgroups on a CPU.
- */
-static bool persistent__told_by_cpu(struct perf_persistent_instance *instances, int nr)
-{
-	for (int i = 0; i < nr; i++) {
-		if (instances[i].pid != -1)
-			return false;
-		for (int j = 0; j < i; j++) {
-			if (instances[i].member == instances[j].member &&
-			    instances[i].cpu == instances[j].cpu)
-				return false;
+	do {
+		if (++*thread == perf_thread_map__nr(evsel->core.threads)) {
+			*thread = 0;
+			++*cpu_map_idx;
 		}
-	}
-	return true;
+		if (*cpu_map_idx == perf_cpu_map__nr(evsel->core.cpus))
+			return NULL;
+		instance = evsel__persistent_instance(evsel, *cpu_map_idx, *thread);
+	} while (!instance);
+
+	return instance;
 }
 
 /*
- * Returns how many events were added, or a negative error.
+ * A way of opening of its own, with no fall-backs: evsel__open() tries less and
+ * less of what was asked for, and so would end with another event.
  */
-int evlist__add_persistent(struct evlist *evlist, u32 id, int instance)
+int evsel__open_persistent(struct evsel *evsel, int start_cpu_map_idx, int end_cpu_map_idx)
 {
-	struct perf_persistent_instance *instances;
-	int i, err, added = 0, nr_members = 0;
-	char name[PERF_PERSISTENT_NAME_MAX] = "";
-	int nr = persistent__instances(id, &instances);
+	int nr_threads = perf_thread_map__nr(evsel->core.threads);
+	enum rlimit_action limit = NO_CHANGE;
 
-	if (nr < 0) {
-		persistent__value(id, "name", name, sizeof(name));
-		pr_err("%s, id %u, cannot be opened: %s\n", name, id, nr == -EACCES ?
-		       "it is somebody else's, which takes CAP_PERFMON" : strerror(-nr));
-		return nr;
+	if (!evsel->core.fd && perf_evsel__alloc_fd(&evsel->core,
+						    perf_cpu_map__nr(evsel->core.cpus),
+						    nr_threads) < 0)
+		return -ENOMEM;
+
+	for (int i = start_cpu_map_idx * nr_threads; i < end_cpu_map_idx * nr_threads; i++) {
+		int idx = i / nr_threads, thread = i % nr_threads, fd;
+		struct persistent_instance *instance;
+
+		instance = evsel__persistent_instance(evsel, idx, thread);
+		if (!instance)
+			continue;
+
+		do {
+			fd = persistent__open(instance->info.id, instance->info.instance);
+		} while (fd == -EMFILE && rlimit__increase_nofile(&limit));
+
+		if (fd < 0) {
+			errno = -fd;
+			return fd;
+		}
+		FD(evsel, idx, thread) = fd;
 	}
-
-	if (!persistent__told_by_cpu(instances, nr)) {
-		persistent__value(id, "name", name, sizeof(name));
-		pr_err("%s, id %u, has events of tasks or of several cgroups, which perf cannot read yet\n",
-		       name, id);
-		free(instances);
-		return -EOPNOTSUPP;
-	}
-
-	for (i = 0; i < nr; i++)
-		nr_members = max(nr_members, (int)instances[i].member + 1);
-
-	for (i = 0; i < nr_members; i++) {
-		err = evlist__add_member(evlist, persistent_member__new(id, i, instance,
-									instances, nr));
-		if (err < 0)
-			break;
-		added += err;
-		err = 0;
-	}
-	free(instances);
-	return err ?: added;
+	return 0;
 }
 
-/* The evsel's CPUs may be fewer than the member's, the user having chosen. */
-struct perf_persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx)
+/* Of a group all counts come, whichever of it is read. */
+static u64 *evsel__find_count(struct evsel *evsel, u64 *data, u64 nr, u64 event_id)
 {
-	struct persistent_member *member = evsel->persistent;
-	int cpu = perf_cpu_map__cpu(evsel->core.cpus, cpu_map_idx).cpu;
+	u64 read_format = evsel->core.attr.read_format;
+	int size = 1 + !!(read_format & PERF_FORMAT_ID) + !!(read_format & PERF_FORMAT_LOST);
 
-	for (u32 i = 0; i < member->nr; i++) {
-		if (member->instances[i].cpu == cpu)
-			return &member->instances[i];
+	if (!(read_format & PERF_FORMAT_GROUP))
+		return data;
+
+	for (u64 i = 0; i < nr && i < MAX_GROUP; i++, data += size) {
+		if (nr == 1 || (read_format & PERF_FORMAT_ID && data[1] == event_id))
+			return data;
 	}
 	return NULL;
 }
 
-int evsel__reopen_persistent(struct evsel *evsel)
+static int evsel__read_absolute(struct evsel *evsel, int fd, u64 event_id,
+				struct perf_counts_values *count)
 {
-	int idx, nr = perf_cpu_map__nr(evsel->core.cpus);
+	u64 read_format = evsel->core.attr.read_format;
+	u64 values[3 + 3 * MAX_GROUP], *data = values, *found, nr;
 
-	if (!evsel->core.fd && perf_evsel__alloc_fd(&evsel->core, nr, 1) < 0)
+	if (read(fd, values, sizeof(values)) <= 0)
+		return -errno ?: -ENODATA;
+
+	/* The value comes first of a single event, and after the times of a group. */
+	nr = read_format & PERF_FORMAT_GROUP ? *data++ : 1;
+	if (!(read_format & PERF_FORMAT_GROUP))
+		count->val = *data++;
+	count->ena = read_format & PERF_FORMAT_TOTAL_TIME_ENABLED ? *data++ : rdclock();
+	count->run = read_format & PERF_FORMAT_TOTAL_TIME_RUNNING ? *data++ : count->ena;
+	if (!(read_format & PERF_FORMAT_GROUP))
+		return 0;
+
+	found = evsel__find_count(evsel, data, nr, event_id);
+	if (!found)
+		return -ENODATA;
+	count->val = *found;
+	return 0;
+}
+
+/*
+ * It has counted for long: what matters is what was added since the first
+ * reading. Where there is no instance, there is nothing to add.
+ */
+int evsel__read_persistent(struct evsel *evsel, int cpu_map_idx, int thread,
+			   struct perf_counts_values *count)
+{
+	struct persistent_instance *instance;
+	int err;
+
+	memset(count, 0, sizeof(*count));
+	instance = evsel__persistent_instance(evsel, cpu_map_idx, thread);
+	if (!instance)
+		return 0;
+
+	err = evsel__read_absolute(evsel, FD(evsel, cpu_map_idx, thread),
+				   instance->info.event_id, count);
+	count->val -= instance->base.val;
+	count->ena -= instance->base.ena;
+	count->run -= instance->base.run;
+	return err;
+}
+
+/* Samples for which there was no room since this reader began */
+int evsel__persistent_lost(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost)
+{
+	struct perf_persistent_query query = {};
+	struct persistent_instance *instance;
+	int err;
+
+	*lost = 0;
+	instance = evsel__persistent_instance(evsel, cpu_map_idx, thread);
+	if (!instance)
+		return 0;
+
+	err = persistent__query(FD(evsel, cpu_map_idx, thread), &query);
+	/* Somebody stopped it, and what was lost at the end is not known. */
+	if (err == -EINVAL)
+		return 0;
+	*lost = query.lost - instance->base_lost;
+	return err;
+}
+
+/* Samples say which event they are of by the id of its instance. */
+int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel)
+{
+	struct persistent_instance *instance;
+	int idx, thread;
+
+	if (!evsel->core.sample_id &&
+	    perf_evsel__alloc_id(&evsel->core, perf_cpu_map__nr(evsel->core.cpus),
+				 perf_thread_map__nr(evsel->core.threads)))
 		return -ENOMEM;
 
-	for (idx = 0; idx < nr; idx++) {
-		struct perf_persistent_instance *instance = evsel__persistent_instance(evsel, idx);
-		int fd = instance ? persistent__open(instance->id, instance->instance) : -ENOENT;
-
-		if (fd < 0) {
-			pr_err("%s on CPU %d cannot be reopened: %s\n", evsel__name(evsel),
-			       perf_cpu_map__cpu(evsel->core.cpus, idx).cpu, strerror(-fd));
-			return fd;
-		}
-		*(int *)xyarray__entry(evsel->core.fd, idx, 0) = fd;
+	evsel__for_each_persistent(evsel, idx, thread, instance) {
+		perf_evlist__id_add(&evlist->core, &evsel->core, idx, thread,
+				    instance->info.event_id);
+		perf_evsel__set_sid_idx(&evsel->core, 0, idx, thread);
 	}
 	return 0;
 }
 
-/* Samples say which event they are of by the id of its instance. */
-static int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel)
+/* Their records lie in one file, which has one clock and one place for the id. */
+int evlist__check_persistent(struct evlist *evlist)
 {
-	int nr = perf_cpu_map__nr(evsel->core.cpus);
+	struct evsel *evsel, *first = evlist__first(evlist);
+	const char *what = NULL;
 
-	if (perf_evsel__alloc_id(&evsel->core, nr, 1))
-		return -ENOMEM;
-
-	for (int idx = 0; idx < nr; idx++) {
-		perf_evlist__id_add(&evlist->core, &evsel->core, idx, 0,
-				    evsel__persistent_instance(evsel, idx)->event_id);
+	evlist__for_each_entry(evlist, evsel) {
+		if (evsel->core.attr.use_clockid != first->core.attr.use_clockid ||
+		    evsel->core.attr.clockid != first->core.attr.clockid)
+			what = "have different clocks";
+		else if (evsel->core.attr.sample_id_all != first->core.attr.sample_id_all ||
+			 (evlist->core.nr_entries > 1 &&
+			  (evsel->id_pos != first->id_pos || evsel->is_pos != first->is_pos)))
+			what = "say who they are in different ways";
+		if (what) {
+			pr_err("%s and %s %s, so they cannot be read together\n",
+			       evsel__name(first), evsel__name(evsel), what);
+			return -EINVAL;
+		}
 	}
 	return 0;
+}
+
+/*
+ * What else is in the same file has to fit: the clock, where the id is, and who
+ * the tasks and cgroups are that were there before.
+ */
+void evlist__set_persistent_opts(struct evlist *evlist, struct record_opts *opts)
+{
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		struct perf_event_attr *attr = &evsel->core.attr;
+
+		if (!evsel->persistent)
+			continue;
+		opts->sample_identifier = true;
+		opts->record_namespaces |= attr->namespaces;
+		opts->record_cgroup |= attr->cgroup;
+		opts->build_id |= attr->build_id;
+		opts->use_clockid = attr->use_clockid;
+		opts->clockid = attr->clockid;
+	}
+	if (opts->use_clockid)
+		get_clockid_res(opts->clockid, &opts->clockid_res_ns);
 }
 
 int evlist__reopen_persistent(struct evlist *evlist)
 {
-	enum rlimit_action limit = NO_CHANGE;
 	struct evsel *evsel;
 	int err;
 
-	/* One file a member and CPU. */
-	rlimit__increase_nofile(&limit);
 	evlist__for_each_entry(evlist, evsel) {
-		err = evsel__reopen_persistent(evsel);
-		if (!err)
-			err = evsel__add_persistent_ids(evlist, evsel);
+		err = evsel__open_persistent(evsel, 0, perf_cpu_map__nr(evsel->core.cpus));
+		if (err) {
+			pr_err("%s cannot be opened again: %s\n", evsel__name(evsel),
+			       strerror(-err));
+			return err;
+		}
+		err = evsel__add_persistent_ids(evlist, evsel);
 		if (err)
 			return err;
 	}
 
 	evlist__set_id_pos(evlist);
-	if (!evlist__valid_sample_type(evlist) || !evlist__valid_sample_id_all(evlist)) {
-		pr_err("%s and %s say who they are in different ways, so one file cannot hold both\n",
-		       evsel__name(evlist__first(evlist)), evsel__name(evlist__last(evlist)));
-		return -EINVAL;
-	}
-	return 0;
+	return evlist__check_persistent(evlist);
+}
+
+void evsel__exit_persistent(struct evsel *evsel)
+{
+	if (evsel->persistent)
+		xyarray__delete(evsel->persistent->instances);
+	zfree(&evsel->persistent);
 }

@@ -4,26 +4,63 @@
 
 #include <linux/perf_event.h>
 #include <linux/types.h>
+#include <perf/evsel.h>
 
 struct evlist;
 struct evsel;
+struct perf_cpu_map;
+struct perf_thread_map;
+struct record_opts;
+struct xyarray;
 
-/*
- * What a member of a recording is made of: evsel::persistent. Only instances
- * that exist are in the list, so it need not be the product of two maps.
- */
-struct persistent_member {
-	u32				id;
-	u32				nr;
-	struct perf_persistent_instance	instances[];
+/* One event of a recording, and where it stood when this reader began */
+struct persistent_instance {
+	struct perf_persistent_instance	info;
+	struct perf_counts_values	base;
+	u64				base_lost;
 };
 
-/* All members and instances of an id. */
+/*
+ * What a member of a recording is made of: evsel::persistent. The table has the
+ * evsel's CPUs and threads as its sides, and holes where there is no instance.
+ */
+struct persistent_member {
+	u32		id;
+	u32		member;
+	u32		flags;
+	struct xyarray	*instances;
+};
+
+/* All instances of an id */
 #define PERSISTENT_ALL	-1
 
+/* Which instances are wanted; NULL for all CPUs, or for all threads */
+struct persistent_choice {
+	int			instance;
+	struct perf_cpu_map	*cpus;
+	struct perf_thread_map	*threads;
+};
+
 int evlist__add_persistent(struct evlist *evlist, u32 id, int instance);
-int evsel__reopen_persistent(struct evsel *evsel);
+int evlist__choose_persistent(struct evlist *evlist, u32 id,
+			      const struct persistent_choice *choice);
 int evlist__reopen_persistent(struct evlist *evlist);
-struct perf_persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx);
+int evlist__check_persistent(struct evlist *evlist);
+void evlist__set_persistent_opts(struct evlist *evlist, struct record_opts *opts);
+
+struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx,
+						       int thread);
+struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu_map_idx,
+						   int *thread);
+int evsel__open_persistent(struct evsel *evsel, int start_cpu_map_idx, int end_cpu_map_idx);
+int evsel__read_persistent(struct evsel *evsel, int cpu_map_idx, int thread,
+			   struct perf_counts_values *count);
+int evsel__persistent_lost(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost);
+int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel);
+void evsel__exit_persistent(struct evsel *evsel);
+
+#define evsel__for_each_persistent(evsel, idx, thread, instance)	\
+	for (idx = 0, thread = -1;					\
+	     (instance = evsel__next_persistent(evsel, &idx, &thread));)
 
 #endif /* __PERF_PERSISTENT_EVLIST_H */

@@ -8,15 +8,18 @@
 #include <string.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
+#include <linux/zalloc.h>
 #include <perf/cpumap.h>
-#include "counts.h"
+#include <perf/threadmap.h>
 #include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
 #include "persistent.h"
 #include "persistent-evlist.h"
+#include "persistent-reader.h"
 #include "pmu.h"
 #include "target.h"
+#include "thread_map.h"
 
 /* What it counts and how was decided by whoever started it. */
 static const char *evsel__not_reopenable(struct evsel *evsel)
@@ -38,19 +41,55 @@ static const char *evsel__not_reopenable(struct evsel *evsel)
 	return NULL;
 }
 
-static int evsel__check_cpus(struct evsel *evsel, struct perf_cpu_map *wanted)
+/* What -C, -p and -t name, or nothing where they are not given */
+static int persistent_choice__init(struct persistent_choice *choice, struct target *target)
 {
-	struct perf_cpu_map *both = perf_cpu_map__intersect(evsel->core.own_cpus, wanted);
-	bool empty = perf_cpu_map__is_empty(both);
+	*choice = (struct persistent_choice) { .instance = PERSISTENT_ALL };
 
-	perf_cpu_map__put(both);
-	return empty ? -ENOENT : 0;
+	if (target->uid_str) {
+		pr_err("-u cannot choose among events that run already\n");
+		return -EINVAL;
+	}
+	if (target->cpu_list) {
+		choice->cpus = perf_cpu_map__new(target->cpu_list);
+		if (!choice->cpus)
+			return -EINVAL;
+	}
+	if (target->pid || target->tid) {
+		choice->threads = thread_map__new_str(target->pid, target->tid, UINT_MAX, false);
+		if (!choice->threads) {
+			pr_err("there is no process or thread %s\n", target->pid ?: target->tid);
+			return -ESRCH;
+		}
+	}
+	return 0;
 }
 
-static int evlist__expand_one(struct evlist *evlist, struct evsel *evsel)
+static void persistent_choice__exit(struct persistent_choice *choice)
+{
+	perf_cpu_map__put(choice->cpus);
+	perf_thread_map__put(choice->threads);
+}
+
+static int evlist__none_chosen(struct evsel *evsel, struct target *target, int instance)
+{
+	if (instance != PERSISTENT_ALL)
+		pr_err("%s: there is no such instance, or not where it is looked for\n",
+		       evsel__name(evsel));
+	else if (target->cpu_list)
+		pr_err("%s is on none of the CPUs %s\n", evsel__name(evsel), target->cpu_list);
+	else if (target->pid || target->tid)
+		pr_err("%s has no events of %s %s\n", evsel__name(evsel),
+		       target->pid ? "process" : "thread", target->pid ?: target->tid);
+	else
+		pr_err("%s has no events any more\n", evsel__name(evsel));
+	return -ENOENT;
+}
+
+static int evlist__expand_one(struct evlist *evlist, struct evsel *evsel, struct target *target,
+			      struct persistent_choice *choice)
 {
 	u64 config = evsel->core.attr.config;
-	int instance = (int)(config >> PERF_PERSISTENT_INSTANCE_SHIFT) - 1;
 	const char *why = evsel__not_reopenable(evsel);
 	char id[16];
 	int added;
@@ -64,43 +103,20 @@ static int evlist__expand_one(struct evlist *evlist, struct evsel *evsel)
 	if (persistent__find(id) < 0)
 		return -ENOENT;
 
-	added = evlist__add_persistent(evlist, (u32)config, instance);
-	if (!added) {
-		pr_err("%s: there is no such instance\n", evsel__name(evsel));
-		return -ENOENT;
-	}
-	return added;
+	choice->instance = (int)(config >> PERF_PERSISTENT_INSTANCE_SHIFT) - 1;
+	added = evlist__choose_persistent(evlist, (u32)config, choice);
+	return added ?: evlist__none_chosen(evsel, target, choice->instance);
 }
 
-static int evlist__check_expanded(struct evlist *evlist, struct target *target)
+static bool evlist__names_persistent(struct evlist *evlist)
 {
-	struct perf_cpu_map *wanted;
 	struct evsel *evsel;
-	int err = 0, idx = 0;
-
-	if (target__has_task(target)) {
-		pr_err("persistent events are on CPUs: -p, -t and -u cannot choose among them\n");
-		return -EINVAL;
-	}
-	if (!target__has_cpu(target))
-		target->system_wide = true;
-
-	wanted = perf_cpu_map__new(target->cpu_list);
-	if (!wanted)
-		return -EINVAL;
 
 	evlist__for_each_entry(evlist, evsel) {
-		evsel->core.idx = idx++;
-		if (!err && evsel->persistent)
-			err = evsel__check_cpus(evsel, wanted);
-		if (err) {
-			pr_err("%s is on none of the CPUs %s\n", evsel__name(evsel),
-			       target->cpu_list ?: "that are online");
-			break;
-		}
+		if (evsel->pmu && perf_pmu__is_persistent(evsel->pmu))
+			return true;
 	}
-	perf_cpu_map__put(wanted);
-	return err;
+	return false;
 }
 
 /* It names tasks and counts nothing. */
@@ -119,6 +135,55 @@ static int evlist__remove_side_band(struct evlist *evlist)
 	return nr;
 }
 
+bool evlist__has_only_persistent(struct evlist *evlist)
+{
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (!evsel->persistent)
+			return false;
+	}
+	return !evlist__empty(evlist);
+}
+
+/* What is not of a recording brings side-band of its own. */
+static void evlist__renumber(struct evlist *evlist)
+{
+	struct evsel *evsel, *tracking = NULL;
+	int idx = 0;
+
+	evlist__for_each_entry(evlist, evsel) {
+		evsel->core.idx = idx++;
+		evsel->tracking = false;
+		if (!tracking && !evsel->persistent)
+			tracking = evsel;
+	}
+	evlist__set_tracking_event(evlist, tracking ?: evlist__first(evlist));
+}
+
+static int evlist__expand_all(struct evlist *evlist, struct target *target,
+			      struct persistent_choice *choice)
+{
+	struct evsel *evsel, *tmp, *last = evlist__empty(evlist) ? NULL : evlist__last(evlist);
+	int err, nr = 0;
+
+	evlist__for_each_entry_safe(evlist, tmp, evsel) {
+		bool end = evsel == last;
+
+		if (evsel->pmu && perf_pmu__is_persistent(evsel->pmu)) {
+			err = evlist__expand_one(evlist, evsel, target, choice);
+			if (err < 0)
+				return err;
+			nr += err;
+			evlist__remove(evlist, evsel);
+			evsel__delete(evsel);
+		}
+		if (end)
+			break;
+	}
+	return nr;
+}
+
 /*
  * Put all members of a recording in the place of what names it, those for
  * side-band if they are wanted. Returns how many there are, or a negative
@@ -126,22 +191,18 @@ static int evlist__remove_side_band(struct evlist *evlist)
  */
 int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool side_band)
 {
-	struct evsel *evsel, *tmp;
-	int err, nr = 0;
+	struct persistent_choice choice;
+	int nr, err = 0;
 
-	evlist__for_each_entry_safe(evlist, tmp, evsel) {
-		if (!evsel->pmu || !perf_pmu__is_persistent(evsel->pmu))
-			continue;
-
-		err = evlist__expand_one(evlist, evsel);
-		if (err < 0)
-			return err;
-		nr += err;
-		evlist__remove(evlist, evsel);
-		evsel__delete(evsel);
-	}
-	if (!nr)
+	if (!evlist__names_persistent(evlist))
 		return 0;
+
+	nr = persistent_choice__init(&choice, target);
+	if (!nr)
+		nr = evlist__expand_all(evlist, target, &choice);
+	persistent_choice__exit(&choice);
+	if (nr < 0)
+		return nr;
 
 	if (!side_band)
 		nr -= evlist__remove_side_band(evlist);
@@ -149,27 +210,38 @@ int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool
 		pr_err("the recording has nothing but side-band, which counts nothing\n");
 		return -ENODATA;
 	}
-	err = evlist__check_expanded(evlist, target);
+
+	evlist__renumber(evlist);
+	evlist->persistent = zalloc(sizeof(*evlist->persistent));
+	if (!evlist->persistent)
+		err = -ENOMEM;
+	/* A command is a stopwatch for them, and not what they are of. */
+	if (evlist__has_only_persistent(evlist) && target__none(target))
+		target->system_wide = true;
 	return err ?: nr;
 }
 
 /* They have counted for long: what matters is what is added from now on. */
 int evlist__read_persistent_base(struct evlist *evlist)
 {
+	struct persistent_instance *instance;
+	struct perf_counts_values count;
+	int idx, thread, err;
 	struct evsel *evsel;
 
 	evlist__for_each_entry(evlist, evsel) {
 		if (!evsel->persistent)
 			continue;
-		for (int idx = 0; idx < perf_cpu_map__nr(evsel->core.cpus); idx++) {
-			int err = perf_evsel__read(&evsel->core, idx, 0,
-						   perf_counts(evsel->prev_raw_counts, idx, 0));
-
+		evsel__for_each_persistent(evsel, idx, thread, instance) {
+			err = evsel__read_persistent(evsel, idx, thread, &count);
 			if (err) {
 				pr_err("%s cannot be read: %s\n", evsel__name(evsel),
 				       strerror(-err));
 				return err;
 			}
+			instance->base.val += count.val;
+			instance->base.ena += count.ena;
+			instance->base.run += count.run;
 		}
 	}
 	return 0;

@@ -3,13 +3,23 @@
 #define __PERF_PERSISTENT_FOLLOW_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 struct evlist;
+struct fdarray;
+struct mmap_params;
 struct target;
 
 int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool side_band);
+bool evlist__has_only_persistent(struct evlist *evlist);
 int evlist__read_persistent_base(struct evlist *evlist);
-int evlist__follow_persistent(struct evlist *evlist, struct target *target, const char *path,
-			      int argc, const char **argv);
+
+int evlist__find_persistent_buffers(struct evlist *evlist);
+int evlist__mmap_persistent(struct evlist *evlist, struct mmap_params *mp);
+bool evlist__follows_persistent(struct evlist *evlist);
+int evlist__poll_timeout(struct evlist *evlist, int timeout);
+void evlist__hang_up_ended(struct evlist *evlist, struct fdarray *pollfd);
+void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp);
+void evlist__exit_persistent(struct evlist *evlist);
 
 #endif /* __PERF_PERSISTENT_FOLLOW_H */

@@ -18,6 +18,7 @@
 #include <internal/lib.h>
 #include <internal/xyarray.h>
 #include <sys/stat.h>
+#include "clockid.h"
 #include "debug.h"
 #include "event.h"
 #include "evlist.h"
@@ -106,13 +107,16 @@ static void persistent_output__features(struct persistent_output *output)
 	if (!have_tracepoints(&output->evlist->core.entries))
 		perf_header__clear_feat(header, HEADER_TRACING_DATA);
 #endif
+	if (!output->opts.use_clockid) {
+		perf_header__clear_feat(header, HEADER_CLOCKID);
+		perf_header__clear_feat(header, HEADER_CLOCK_DATA);
+	}
+	if (!evlist__nr_groups(output->evlist))
+		perf_header__clear_feat(header, HEADER_GROUP_DESC);
 	perf_header__clear_feat(header, HEADER_BUILD_ID);
 	perf_header__clear_feat(header, HEADER_AUXTRACE);
-	perf_header__clear_feat(header, HEADER_CLOCKID);
-	perf_header__clear_feat(header, HEADER_CLOCK_DATA);
 	perf_header__clear_feat(header, HEADER_COMPRESSED);
 	perf_header__clear_feat(header, HEADER_DIR_FORMAT);
-	perf_header__clear_feat(header, HEADER_GROUP_DESC);
 	perf_header__clear_feat(header, HEADER_SAMPLE_TIME);
 	perf_header__clear_feat(header, HEADER_STAT);
 }
@@ -145,8 +149,14 @@ int persistent_output__open(struct persistent_output *output, struct evlist *evl
 	output->session = session;
 	session->evlist = evlist;
 	perf_session__set_id_hdr_size(session);
+	evlist__set_persistent_opts(evlist, &output->opts);
+	output->tool.cgroup_events = output->opts.record_cgroup;
+	output->tool.namespace_events = output->opts.record_namespaces;
 	persistent_output__features(output);
-	if (perf_session__write_header(session, evlist, perf_data__fd(&output->data), false) < 0) {
+	if ((output->opts.use_clockid &&
+	     perf_env__init_clock(&session->header.env, output->opts.clockid,
+				  output->opts.clockid_res_ns)) ||
+	    perf_session__write_header(session, evlist, perf_data__fd(&output->data), false) < 0) {
 		err = persistent_output__error(output, errno);
 		persistent_output__abort(output);
 	}
@@ -196,57 +206,11 @@ int persistent_output__synthesize(struct persistent_output *output)
 						    persistent_output__put_event,
 						    /*needs_mmap=*/true, /*data_mmap=*/false,
 						    /*nr_threads_synthesize=*/1);
+	if (!err && perf_event__synthesize_cgroups(tool, persistent_output__put_event, machine) < 0)
+		pr_warning("cgroups cannot be read, so their names will be missing\n");
 	if (!err)
 		err = persistent_output__put(output, &finished_init, sizeof(finished_init));
 	return err;
-}
-
-static u64 persistent_output__time(struct persistent_output *output, union perf_event *event)
-{
-	u64 time = 0;
-
-	if (evlist__parse_sample_timestamp(output->evlist, event, &time))
-		return 0;
-	return time;
-}
-
-/*
- * A task's side-band lies in the buffers of all CPUs that it ran on. Where one
- * of them was overwritten the others alone would be wrong, as a fork without
- * the exec that came after it: nothing before the latest of the oldest records
- * counts.
- */
-void persistent_output__find_horizon(struct persistent_output *output,
-				     struct persistent_reader *reader)
-{
-	for (int i = 0; i < reader->nr; i++) {
-		struct persistent_buffer *buffer = &reader->buffers[i];
-		union perf_event *event = NULL, *last = NULL;
-
-		if (!buffer->side_band || !buffer->backward || !buffer->lost_bytes)
-			continue;
-		while ((event = persistent_buffer__next(buffer, event)))
-			last = event;
-		if (last)
-			output->horizon = max(output->horizon,
-					      persistent_output__time(output, last));
-	}
-}
-
-static int persistent_output__write_side_band(struct persistent_output *output,
-					      struct persistent_buffer *buffer)
-{
-	union perf_event *event = NULL;
-	int err;
-
-	while ((event = persistent_buffer__next(buffer, event))) {
-		if (persistent_output__time(output, event) < output->horizon)
-			continue;
-		err = persistent_output__put(output, event, event->header.size);
-		if (err)
-			return err;
-	}
-	return 0;
 }
 
 static void persistent_output__count(struct persistent_output *output,
@@ -254,13 +218,8 @@ static void persistent_output__count(struct persistent_output *output,
 {
 	union perf_event *event = NULL;
 
-	while ((event = persistent_buffer__next(buffer, event))) {
-		if (event->header.type != PERF_RECORD_SAMPLE)
-			continue;
-		output->samples++;
-		if (output->horizon && persistent_output__time(output, event) < output->horizon)
-			output->early_samples++;
-	}
+	while ((event = persistent_buffer__next(buffer, event)))
+		output->samples += event->header.type == PERF_RECORD_SAMPLE;
 }
 
 int persistent_output__write(struct persistent_output *output, struct persistent_reader *reader)
@@ -271,10 +230,7 @@ int persistent_output__write(struct persistent_output *output, struct persistent
 		struct persistent_buffer *buffer = &reader->buffers[i];
 
 		persistent_output__count(output, buffer);
-		if (buffer->side_band && output->horizon)
-			err = persistent_output__write_side_band(output, buffer);
-		else
-			err = persistent_output__put(output, buffer->data, buffer->len);
+		err = persistent_output__put(output, buffer->data, buffer->len);
 		if (err)
 			return err;
 	}
@@ -282,9 +238,8 @@ int persistent_output__write(struct persistent_output *output, struct persistent
 }
 
 static int persistent_output__put_lost(struct persistent_output *output, struct evsel *evsel,
-				       int idx, u64 nr)
+				       u64 id, u64 nr)
 {
-	u64 id = evsel__persistent_instance(evsel, idx)->event_id;
 	struct perf_sample sample = { .id = id, .stream_id = id };
 	struct perf_record_lost_samples_and_ids lost = {
 		.lost = {
@@ -299,55 +254,23 @@ static int persistent_output__put_lost(struct persistent_output *output, struct 
 	return persistent_output__put(output, &lost, lost.lost.header.size);
 }
 
-static int evsel__query_lost(struct evsel *evsel, int idx, u64 *lost)
-{
-	struct perf_persistent_query query = {};
-	int err = persistent__query(*(int *)xyarray__entry(evsel->core.fd, idx, 0), &query);
-
-	*lost = query.lost;
-	return err;
-}
-
-/* Whoever begins now did not lose what was lost before. */
-int persistent_output__base_lost(struct persistent_output *output)
-{
-	struct evsel *evsel;
-	int err, i = 0, room = 0;
-
-	evlist__for_each_entry(output->evlist, evsel)
-		room += perf_cpu_map__nr(evsel->core.cpus);
-
-	output->base_lost = calloc(room, sizeof(u64));
-	if (!output->base_lost)
-		return -ENOMEM;
-
-	evlist__for_each_entry(output->evlist, evsel) {
-		for (int idx = 0; idx < perf_cpu_map__nr(evsel->core.cpus); idx++) {
-			err = evsel__query_lost(evsel, idx, &output->base_lost[i++]);
-			if (err)
-				return err;
-		}
-	}
-	return 0;
-}
-
 /*
  * Returns how many samples the kernel had no room for, the reader's own way of
  * losing them, by overwriting, being another.
  */
 int persistent_output__write_lost(struct persistent_output *output)
 {
+	struct persistent_instance *instance;
+	int err, idx, thread, total = 0;
 	struct evsel *evsel;
-	int err, i = 0, total = 0;
 	u64 lost;
 
 	evlist__for_each_entry(output->evlist, evsel) {
-		for (int idx = 0; idx < perf_cpu_map__nr(evsel->core.cpus); idx++, i++) {
-			err = evsel__query_lost(evsel, idx, &lost);
-			if (output->base_lost)
-				lost -= output->base_lost[i];
+		evsel__for_each_persistent(evsel, idx, thread, instance) {
+			err = evsel__persistent_lost(evsel, idx, thread, &lost);
 			if (!err && lost)
-				err = persistent_output__put_lost(output, evsel, idx, lost);
+				err = persistent_output__put_lost(output, evsel,
+								  instance->info.event_id, lost);
 			if (err)
 				return err;
 			total += lost;
@@ -427,7 +350,6 @@ int persistent_output__close(struct persistent_output *output)
 		return err;
 	}
 	zfree(&output->partial);
-	zfree(&output->base_lost);
 	return 0;
 }
 
@@ -439,5 +361,4 @@ void persistent_output__abort(struct persistent_output *output)
 	if (output->partial)
 		unlink(output->partial);
 	zfree(&output->partial);
-	zfree(&output->base_lost);
 }

@@ -4,6 +4,7 @@
 
 #include <linux/types.h>
 #include "data.h"
+#include "record.h"
 #include "tool.h"
 
 struct evlist;
@@ -19,25 +20,19 @@ struct persistent_output {
 	struct perf_data	data;
 	struct perf_session	*session;
 	struct evlist		*evlist;
+	struct record_opts	opts;
 	const char		*path;
 	char			*partial;
-	u64			*base_lost;
 	u64			bytes;
 	u64			samples;
-	u64			horizon;
-	u64			early_samples;
 };
 
 int persistent_output__open(struct persistent_output *output, struct evlist *evlist,
 			    const char *path);
 int persistent_output__synthesize(struct persistent_output *output);
 int persistent_output__write(struct persistent_output *output, struct persistent_reader *reader);
-int persistent_output__base_lost(struct persistent_output *output);
 int persistent_output__write_lost(struct persistent_output *output);
 int persistent_output__close(struct persistent_output *output);
 void persistent_output__abort(struct persistent_output *output);
-
-void persistent_output__find_horizon(struct persistent_output *output,
-				     struct persistent_reader *reader);
 
 #endif /* __PERF_PERSISTENT_OUTPUT_H */

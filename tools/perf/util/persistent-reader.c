@@ -12,9 +12,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <linux/ring_buffer.h>
+#include <linux/time64.h>
 #include <linux/zalloc.h>
 #include <perf/cpumap.h>
 #include <perf/event.h>
@@ -25,53 +27,101 @@
 #include "event.h"
 #include "evlist.h"
 #include "evsel.h"
+#include "mmap.h"
 #include "persistent.h"
 #include "persistent-evlist.h"
 
 /* A copy that the writers overtook is taken again, but not for ever. */
 #define MAX_TRIES	5
 
-static struct persistent_buffer *persistent_reader__find(struct persistent_reader *reader, u64 id)
+/* How long a consumer waits for the one before it to be looked for again */
+#define CONSUMER_POLL_USEC	(10 * USEC_PER_MSEC)
+
+struct persistent_buffer *persistent_reader__find(struct persistent_reader *reader, u64 id)
 {
-	for (int i = 0; i < reader->nr; i++) {
+	for (int i = reader->nr - 1; i >= 0; i--) {
 		if (reader->buffers[i].id == id)
 			return &reader->buffers[i];
 	}
 	return NULL;
 }
 
-static int persistent_buffer__mmap(struct persistent_buffer *buffer)
+/* A buffer has one consumer, and who comes next begins where that one stopped. */
+static int persistent_buffer__wait_mmap(struct persistent_buffer *buffer)
+{
+	bool told = false;
+
+	while (1) {
+		void *base = mmap(NULL, page_size + buffer->size,
+				  PROT_READ | (buffer->consumes ? PROT_WRITE : 0), MAP_SHARED,
+				  buffer->fd, 0);
+
+		if (base != MAP_FAILED) {
+			buffer->base = base;
+			return 0;
+		}
+		if (errno != EBUSY || !buffer->consumes)
+			return -errno;
+		if (!told)
+			pr_info("[ another process consumes the buffer of CPU %d: waiting for it to end ]\n",
+				buffer->cpu);
+		told = true;
+		if (usleep(CONSUMER_POLL_USEC) < 0)
+			return -errno;
+	}
+}
+
+static int persistent_buffer__mmap(struct persistent_buffer *buffer, int nr_ours)
 {
 	struct perf_persistent_query query = {};
 	int err = persistent__query(buffer->fd, &query);
-	void *base;
 
+	/* It is not in the registry any more. */
+	if (err == -EINVAL)
+		return -ENOENT;
 	if (err)
 		return err;
 
+	buffer->foreign = query.nr_sharers > (u32)nr_ours;
 	buffer->backward = query.flags & PERF_PERSISTENT_OVERWRITE;
+	if (buffer->backward && buffer->consumes) {
+		pr_err("%s overwrites the oldest, so there is nothing to make room for: --consume is for recordings until full\n",
+		       query.name);
+		return -EINVAL;
+	}
+
 	buffer->size = (u64)query.buffer_pages * page_size;
 	buffer->data = malloc(buffer->size);
 	if (!buffer->data)
 		return -ENOMEM;
-
-	base = mmap(NULL, page_size + buffer->size, PROT_READ, MAP_SHARED, buffer->fd, 0);
-	if (base == MAP_FAILED)
-		return -errno;
-	buffer->base = base;
-	return 0;
+	return persistent_buffer__wait_mmap(buffer);
 }
 
-static int persistent_reader__add(struct persistent_reader *reader, struct evsel *evsel, int idx)
+static int persistent_reader__count(struct persistent_reader *reader, u64 buffer_id)
 {
-	struct perf_persistent_instance *instance = evsel__persistent_instance(evsel, idx);
+	struct persistent_instance *instance;
+	struct evsel *evsel;
+	int idx, thread, nr = 0;
+
+	evlist__for_each_entry(reader->evlist, evsel) {
+		if (!evsel->persistent)
+			continue;
+		evsel__for_each_persistent(evsel, idx, thread, instance)
+			nr += !buffer_id || instance->info.buffer_id == buffer_id;
+	}
+	return nr;
+}
+
+static int persistent_reader__add(struct persistent_reader *reader, struct evsel *evsel, int fd,
+				  struct perf_persistent_instance *info)
+{
 	struct persistent_buffer *buffer;
 	int err;
 
-	if (!instance->buffer_id)
+	if (!info->buffer_id)
 		return 0;
 
-	buffer = persistent_reader__find(reader, instance->buffer_id);
+	buffer = persistent_reader__find(reader, info->buffer_id);
 	if (buffer) {
 		buffer->side_band &= evsel__is_dummy_event(evsel);
 		return 0;
@@ -79,36 +129,41 @@ static int persistent_reader__add(struct persistent_reader *reader, struct evsel
 
 	buffer = &reader->buffers[reader->nr++];
 	*buffer = (struct persistent_buffer) {
-		.id	   = instance->buffer_id,
-		.fd	   = *(int *)xyarray__entry(evsel->core.fd, idx, 0),
-		.cpu	   = instance->cpu,
+		.evlist	   = reader->evlist,
+		.id	   = info->buffer_id,
+		.fd	   = fd,
+		.cpu	   = info->cpu,
 		.side_band = evsel__is_dummy_event(evsel),
+		.consumes  = reader->consume,
+		.period	   = 1,
 	};
-	err = persistent_buffer__mmap(buffer);
+	err = persistent_buffer__mmap(buffer, persistent_reader__count(reader, info->buffer_id));
 	if (err)
-		pr_err("the buffer of %s on CPU %d cannot be mapped: %s\n", evsel__name(evsel),
-		       buffer->cpu, strerror(-err));
+		pr_err("the buffer of %s on CPU %d cannot be read: %s\n", evsel__name(evsel),
+		       buffer->cpu, err == -ENOENT ? "it was stopped" : strerror(-err));
 	return err;
 }
 
 int persistent_reader__init(struct persistent_reader *reader, struct evlist *evlist)
 {
+	struct persistent_instance *instance;
+	int err, idx, thread;
 	struct evsel *evsel;
-	int err, room = 0;
 
-	evlist__for_each_entry(evlist, evsel)
-		room += perf_cpu_map__nr(evsel->core.cpus);
-
-	*reader = (struct persistent_reader) {
-		.evlist	 = evlist,
-		.buffers = calloc(room, sizeof(*reader->buffers)),
-	};
+	reader->evlist = evlist;
+	reader->buffers = calloc(max(persistent_reader__count(reader, 0), 1),
+				 sizeof(*reader->buffers));
 	if (!reader->buffers)
 		return -ENOMEM;
 
 	evlist__for_each_entry(evlist, evsel) {
-		for (int idx = 0; idx < perf_cpu_map__nr(evsel->core.cpus); idx++) {
-			err = persistent_reader__add(reader, evsel, idx);
+		if (!evsel->persistent)
+			continue;
+		evsel__for_each_persistent(evsel, idx, thread, instance) {
+			err = persistent_reader__add(reader, evsel,
+						     *(int *)xyarray__entry(evsel->core.fd, idx,
+									    thread),
+						     &instance->info);
 			if (err)
 				return err;
 		}
@@ -122,25 +177,56 @@ int persistent_reader__init(struct persistent_reader *reader, struct evlist *evl
 	return 0;
 }
 
+static void persistent_buffer__exit(struct persistent_buffer *buffer)
+{
+	if (buffer->base)
+		munmap(buffer->base, page_size + buffer->size);
+	buffer->base = NULL;
+	zfree(&buffer->data);
+}
+
+/* What was taken from the copy was written: there is room for more. */
+void persistent_buffer__consume(struct persistent_buffer *buffer)
+{
+	if (buffer->consumes)
+		ring_buffer_write_tail(buffer->base, buffer->cursor);
+}
+
+void persistent_buffer__munmap(struct mmap *map)
+{
+	struct persistent_buffer *buffer = map->persistent;
+
+	if (map->core.prev == buffer->delivered)
+		persistent_buffer__consume(buffer);
+	persistent_buffer__exit(buffer);
+	map->persistent = NULL;
+}
+
 void persistent_reader__exit(struct persistent_reader *reader)
 {
-	for (int i = 0; i < reader->nr; i++) {
-		struct persistent_buffer *buffer = &reader->buffers[i];
-
-		if (buffer->base)
-			munmap(buffer->base, page_size + buffer->size);
-		zfree(&buffer->data);
-	}
+	for (int i = 0; i < reader->nr; i++)
+		persistent_buffer__exit(&reader->buffers[i]);
 	zfree(&reader->buffers);
 	reader->nr = 0;
 }
 
-static int persistent_buffer__reserved(struct persistent_buffer *buffer, u64 *head)
+/*
+ * One that was attached by somebody goes on, but nobody tells how far it is: of a
+ * loop nothing can be taken any more.
+ */
+static int persistent_buffer__reserved(struct persistent_buffer *buffer, u64 *reserved)
 {
 	struct perf_persistent_query query = {};
 	int err = persistent__query(buffer->fd, &query);
 
-	*head = query.buffer_head;
+	buffer->ended = err == -EINVAL || query.ended == PERF_PERSISTENT_STATE_EXPIRED;
+	*reserved = query.buffer_head;
+	if (err == -EINVAL) {
+		*reserved = ring_buffer_read_head(buffer->base);
+		if (buffer->backward)
+			*reserved -= buffer->size;
+		return 0;
+	}
 	return err;
 }
 
@@ -246,27 +332,64 @@ forged:
 	return -EBADMSG;
 }
 
+/* Move together what is to stay. */
+void persistent_buffer__keep(struct persistent_buffer *buffer, persistent_keep_t keep, u64 arg)
+{
+	union perf_event *event = NULL, *next = persistent_buffer__next(buffer, NULL);
+	u64 len = 0;
+
+	while ((event = next)) {
+		u16 size = event->header.size;
+
+		next = persistent_buffer__next(buffer, event);
+		if (keep(buffer->evlist, event, arg)) {
+			memmove(buffer->data + len, event, size);
+			len += size;
+		}
+	}
+	buffer->len = len;
+}
+
+static bool evlist__has_event(struct evlist *evlist, union perf_event *event,
+			      u64 arg __maybe_unused)
+{
+	u64 id;
+
+	return !evlist__event2id(evlist, event, &id) && evlist__id2sid(evlist, id);
+}
+
+/* The buffer may be shared with events that are not being read. */
+int persistent_buffer__read(struct persistent_buffer *buffer)
+{
+	int err = buffer->backward ? persistent_buffer__read_backward(buffer) :
+				     persistent_buffer__read_forward(buffer);
+
+	if (!err && buffer->foreign)
+		persistent_buffer__keep(buffer, evlist__has_event, 0);
+	return err;
+}
+
 /* All buffers are copied before any is written: that takes much longer. */
 int persistent_reader__read(struct persistent_reader *reader)
 {
 	int err = 0;
 
-	for (int i = 0; i < reader->nr && !err; i++) {
-		struct persistent_buffer *buffer = &reader->buffers[i];
-
-		if (buffer->backward)
-			err = persistent_buffer__read_backward(buffer);
-		else
-			err = persistent_buffer__read_forward(buffer);
-	}
+	for (int i = 0; i < reader->nr && !err; i++)
+		err = persistent_buffer__read(&reader->buffers[i]);
 	return err;
 }
 
-/* Begin with what comes from now on. */
+/* Begin with what comes from now on, or with what was not consumed. */
 void persistent_reader__skip(struct persistent_reader *reader)
 {
-	for (int i = 0; i < reader->nr; i++)
-		reader->buffers[i].cursor = ring_buffer_read_head(reader->buffers[i].base);
+	for (int i = 0; i < reader->nr; i++) {
+		struct persistent_buffer *buffer = &reader->buffers[i];
+
+		if (buffer->consumes)
+			buffer->cursor = READ_ONCE(buffer->base->data_tail);
+		else
+			buffer->cursor = ring_buffer_read_head(buffer->base);
+	}
 }
 
 u64 persistent_reader__lost_bytes(struct persistent_reader *reader)

@@ -1,249 +1,93 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf record --persistent: set up events, give them to the kernel's registry,
- * and leave them alone.
+ * perf record, stat --persistent: give the events that are open to the kernel's
+ * registry.
  */
-#include "persistent.h"
+#include "persistent-start.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <linux/capability.h>
 #include <linux/kernel.h>
-#include <linux/log2.h>
 #include <linux/string.h>
-#include <linux/zalloc.h>
+#include <linux/time64.h>
 #include <perf/cpumap.h>
 #include <sys/ioctl.h>
-#include "callchain.h"
+#include <api/fs/fs.h>
+#include <internal/lib.h>
 #include "cap.h"
-#include "cpumap.h"
 #include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
-#include "parse-events.h"
-#include "perf-sys.h"
-#include "pmus.h"
-#include "pmu.h"
-#include "record.h"
-#include "rlimit.h"
-#include "string2.h"
-#include <internal/evsel.h>
-#include <internal/lib.h>
-#include <internal/xyarray.h>
+#include "persistent.h"
+#include "target.h"
+#include "time-utils.h"
 
-#define FD(e, x) (*(int *)xyarray__entry((e)->core.fd, x, 0))
+/* What is not committed lives that many seconds, unless it is renewed. */
+#define SETUP_TTL	25
 
-struct persistent_start {
-	struct evlist		*evlist;
-	struct record_opts	*opts;
-	char			*name;
-	bool			until_full;
-	u32			id;
-};
-
-/*
- * A name that means something already would never be found again between the
- * slashes of persistent/NAME/, or be taken for an event by whoever reads it.
- */
-static bool persistent__is_word(const char *name)
+static bool is_perfmon(void)
 {
-	struct perf_pmu *pmu = perf_pmus__find(PERSISTENT_PMU);
-	struct parse_events_terms terms;
-	struct parse_events_error err;
-	struct parse_events_term *term;
-	struct evlist *evlist;
-	bool word = perf_pmus__find(name) || (pmu && perf_pmu__has_format(pmu, name));
+	bool used_root;
 
-	parse_events_terms__init(&terms);
-	if (parse_events_terms(&terms, name, /*input=*/NULL))
-		word = true;
-	list_for_each_entry(term, &terms.terms, list)
-		word |= term->type_term != PARSE_EVENTS__TERM_TYPE_USER;
-	parse_events_terms__exit(&terms);
-	if (word)
-		return true;
-
-	evlist = evlist__new();
-	if (!evlist)
-		return true;
-	parse_events_error__init(&err);
-	word = !parse_events(evlist, name, &err);
-	parse_events_error__exit(&err);
-	evlist__delete(evlist);
-	return word;
+	return perf_cap__capable(CAP_PERFMON, &used_root);
 }
 
-/* NAME, NAME,full or ,full for a recording that keeps the default name */
-static int persistent_start__parse(struct persistent_start *start, const char *spec)
+/* The longest time to live that the user may ask for in ns. */
+static u64 max_ttl(void)
 {
-	char *comma;
+	int secs;
 
-	if (!spec)
+	if (is_perfmon() || sysctl__read_int("kernel/perf_event_persistent_max_ttl", &secs))
+		return UINT64_MAX;
+	return secs * NSEC_PER_SEC;
+}
+
+/* What it will have once it is committed: what was asked for, or the default. */
+u64 persistent_start__ttl(struct persistent_start *start)
+{
+	u64 max = max_ttl();
+
+	return start->spec.ttl ?: max == UINT64_MAX ? 0 : max;
+}
+
+/* The kernel would say so at the end of the set-up. */
+int persistent_start__check_ttl(struct persistent_start *start)
+{
+	u64 max = max_ttl();
+
+	if (start->spec.ttl <= max)
 		return 0;
 
-	start->name = strdup(spec);
-	if (!start->name)
-		return -ENOMEM;
-
-	comma = strchr(start->name, ',');
-	if (comma) {
-		*comma = '\0';
-		if (strcmp(comma + 1, "full")) {
-			pr_err("--persistent=%s: '%s' is unknown, only 'full' can follow the name\n",
-			       spec, comma + 1);
-			return -EINVAL;
-		}
-		start->until_full = true;
-	}
-	if (!start->name[0]) {
-		zfree(&start->name);
-		return comma ? 0 : -EINVAL;
-	}
-
-	if (!persistent__valid_name(start->name)) {
-		pr_err("--persistent=%s: a name is a lower case letter, then letters, digits, '_', '-', at most %d\n",
-		       start->name, PERF_PERSISTENT_NAME_MAX - 1);
-		return -EINVAL;
-	}
-	if (persistent__is_word(start->name)) {
-		pr_err("--persistent=%s: '%s' is a word for events already, choose another name\n",
-		       start->name, start->name);
-		return -EINVAL;
-	}
-	return 0;
-}
-
-static const char *evsel__not_persistent(struct evsel *evsel)
-{
-	if (evsel__leader(evsel) != evsel || evsel->core.nr_members > 1)
-		return "event groups are not supported yet";
-	if (evsel->precise_max)
-		return "write the precise level that it is to keep (p, pp or ppp), not P";
-	if (evsel__tool_event(evsel) != PERF_TOOL_NONE)
-		return "it is counted by perf itself, which will not be there";
-	if (evsel__is_aux_event(evsel) || evsel->needs_auxtrace_mmap)
-		return "AUX area tracing cannot be persistent";
-	if (!list_empty(&evsel->bpf_filters))
-		return "BPF filters are not supported yet";
-	if (evsel->cgrp)
-		return "cgroups are not supported yet";
-	if (strlen(evsel__name(evsel)) >= PERF_PERSISTENT_LABEL_MAX)
-		return "its text is too long";
-	return NULL;
+	pr_err("ttl=%llus: without CAP_PERFMON at most %llus (kernel.perf_event_persistent_max_ttl)\n",
+	       (unsigned long long)(start->spec.ttl / NSEC_PER_SEC),
+	       (unsigned long long)(max / NSEC_PER_SEC));
+	return -EINVAL;
 }
 
 /*
- * Whoever reads the recording did not choose it and may find other members in
- * the same buffer, so each record must say what, when, who and where it is.
+ * Samples of all members go to one buffer per CPU, or per thread if they follow
+ * it from CPU to CPU, which the first one brings. Side-band has a buffer of its
+ * own: samples come so much faster that they would push out the names of the
+ * tasks that they belong to.
  */
-static int persistent_start__config(struct persistent_start *start)
+static int persistent_start__buffer_owner(struct persistent_start *start, struct evsel *evsel,
+					  int idx, int thread)
 {
-	struct record_opts *opts = start->opts;
-	struct evsel *evsel;
-	const char *why;
-
-	opts->overwrite = !start->until_full;
-	opts->no_inherit = true;
-	opts->sample_identifier = true;
-	opts->build_id = true;
-
-	evlist__uniquify_name(start->evlist);
-	evlist__config(start->evlist, opts, &callchain_param);
-
-	evlist__for_each_entry(start->evlist, evsel) {
-		struct perf_event_attr *attr = &evsel->core.attr;
-
-		why = evsel__not_persistent(evsel);
-		if (why) {
-			pr_err("%s cannot be persistent: %s\n", evsel__name(evsel), why);
-			return -EOPNOTSUPP;
-		}
-		evsel__set_sample_bit(evsel, TID);
-		evsel__set_sample_bit(evsel, TIME);
-		evsel__set_sample_bit(evsel, CPU);
-		evsel__set_sample_bit(evsel, PERIOD);
-		attr->read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST |
-				    PERF_FORMAT_TOTAL_TIME_ENABLED |
-				    PERF_FORMAT_TOTAL_TIME_RUNNING;
-		attr->disabled = 1;
-		attr->enable_on_exec = 0;
-		/* It has no samples; a frequency would keep a timer going for ever. */
-		if (evsel__is_dummy_event(evsel)) {
-			attr->freq = 0;
-			attr->sample_period = 1;
-		}
-	}
-	return 0;
-}
-
-/* No fall-backs: what the kernel refuses is an error, said of that event. */
-static int evsel__open_persistent(struct evsel *evsel, struct target *target)
-{
-	int nr = perf_cpu_map__nr(evsel->core.cpus);
-	struct perf_cpu cpu;
-	char msg[BUFSIZ];
-	int idx;
-
-	if (perf_evsel__alloc_fd(&evsel->core, nr, 1) < 0)
-		return -ENOMEM;
-
-	perf_cpu_map__for_each_cpu(cpu, idx, evsel->core.cpus) {
-		int err, fd = sys_perf_event_open(&evsel->core.attr, -1, cpu.cpu, -1,
-						  PERF_FLAG_FD_CLOEXEC);
-
-		if (fd < 0) {
-			err = errno;
-			evsel__open_strerror(evsel, target, err, msg, sizeof(msg));
-			pr_err("%s on CPU %d: %s\n", evsel__name(evsel), cpu.cpu, msg);
-			return -err;
-		}
-		FD(evsel, idx) = fd;
-	}
-	return 0;
-}
-
-static int persistent_start__open(struct persistent_start *start)
-{
-	struct evsel *evsel;
-	char sbuf[STRERR_BUFSIZE];
-	int err;
-
-	evlist__for_each_entry(start->evlist, evsel) {
-		err = evsel__open_persistent(evsel, &start->opts->target);
-		if (err)
-			return err;
-	}
-
-	if (evlist__apply_filters(start->evlist, &evsel, &start->opts->target)) {
-		err = -errno;
-		pr_err("%s: the kernel refuses the filter \"%s\": %s\n", evsel__name(evsel),
-		       evsel->filter, str_error_r(errno, sbuf, sizeof(sbuf)));
-		return err;
-	}
-	return 0;
-}
-
-/*
- * Samples of all members go to one buffer per CPU, which its first member
- * brings. Side-band has a buffer of its own: samples come so much faster that
- * they would push out the names of the tasks that they belong to.
- */
-static int evlist__buffer_owner(struct evlist *evlist, struct evsel *evsel, struct perf_cpu cpu)
-{
+	struct perf_cpu cpu = perf_cpu_map__cpu(evsel->core.cpus, idx);
+	int shared = cpu.cpu < 0 ? thread : 0;
 	struct evsel *pos;
-	int idx;
 
-	evlist__for_each_entry(evlist, pos) {
+	evlist__for_each_entry(start->evlist, pos) {
 		if (pos == evsel)
 			break;
 		idx = perf_cpu_map__idx(pos->core.cpus, cpu);
-		if (idx >= 0 && pos->tracking == evsel->tracking)
-			return FD(pos, idx);
+		if (idx >= 0 && pos->tracking == evsel->tracking && evsel__is_sampling(pos))
+			return PERSISTENT_FD(pos, idx, shared);
 	}
-	return -1;
+	idx = perf_cpu_map__idx(evsel->core.cpus, cpu);
+	return shared == thread ? -1 : PERSISTENT_FD(evsel, idx, shared);
 }
 
 /*
@@ -255,195 +99,167 @@ static u32 persistent_start__pages(struct persistent_start *start, struct evsel 
 	u32 pages = (512 * 1024) / page_size;
 	bool used_root;
 
-	if (start->opts->mmap_pages != UINT_MAX)
-		return start->opts->mmap_pages;
+	if (start->pages != UINT_MAX)
+		return start->pages;
 	if (!perf_cap__capable(CAP_IPC_LOCK, &used_root))
 		pages /= evsel->tracking ? 4 : 2;
 	return max(pages, 1u);
 }
 
-static void persistent_start__detach_error(struct persistent_start *start, struct evsel *evsel,
-					   int cpu, int err)
+/* CPUs that come later get what all have, but not what is only on some. */
+static bool persistent_start__wants_every_cpu(struct persistent_start *start)
 {
-	char sbuf[STRERR_BUFSIZE];
+	struct evsel *evsel;
 
-	switch (err) {
-	case EEXIST:
-		pr_err("the name '%s' is taken ('perf persistent list' shows by whom)\n",
-		       start->name ?: "");
-		break;
-	case EAGAIN:
-		pr_err("%s on CPU %d: the limit on persistent events is reached (kernel.perf_event_persistent_* in sysctl(8))\n",
-		       evsel__name(evsel), cpu);
-		break;
-	case EPERM:
-		pr_err("%s on CPU %d: no more memory can be locked for buffers, use a smaller -m or raise kernel.perf_event_mlock_kb\n",
-		       evsel__name(evsel), cpu);
-		break;
-	default:
-		pr_err("%s on CPU %d cannot be made persistent: %s\n", evsel__name(evsel), cpu,
-		       str_error_r(err, sbuf, sizeof(sbuf)));
+	if (!start->target->system_wide || start->target->cpu_list)
+		return false;
+
+	evlist__for_each_entry(start->evlist, evsel) {
+		if (!perf_cpu_map__equal(evsel->core.cpus,
+					 start->evlist->core.user_requested_cpus))
+			return false;
 	}
+	return true;
 }
 
-static int persistent_start__detach_cpu(struct persistent_start *start, struct evsel *evsel,
-					int idx, struct perf_cpu cpu)
+static int persistent_start__detach_error(struct persistent_start *start, struct evsel *evsel,
+					  struct perf_cpu cpu, int thread, int err)
 {
-	int owner = evlist__buffer_owner(start->evlist, evsel, cpu);
-	const char *label = evsel__name(evsel);
-	struct perf_event_detach detach = {
-		.size	= sizeof(detach),
-		.id	= start->id,
-		.member	= evsel->core.idx,
-		.label	= (u64)(unsigned long)label,
-	};
-	int id, err;
+	const char *name = evsel__name(evsel);
+	char sbuf[STRERR_BUFSIZE], place[128];
 
-	if (!start->id)
-		detach.name = (u64)(unsigned long)start->name;
-	if (owner < 0)
-		detach.buffer_pages = persistent_start__pages(start, evsel);
-	else if (ioctl(FD(evsel, idx), PERF_EVENT_IOC_SET_OUTPUT, owner) < 0)
-		goto error;
-
-	id = ioctl(FD(evsel, idx), PERF_EVENT_IOC_DETACH, &detach);
-	if (id < 0)
-		goto error;
-	start->id = id;
-	return 0;
-error:
-	err = errno;
-	persistent_start__detach_error(start, evsel, cpu.cpu, err);
+	evsel__persistent_place(evsel, cpu, thread, place, sizeof(place));
+	switch (err) {
+	case EEXIST:
+		if (!start->id)
+			pr_err("--persistent=%s: the name is taken ('perf persistent list' shows by whom)\n",
+			       start->spec.name ?: "");
+		else
+			pr_err("%s%s is given twice\n", name, place);
+		break;
+	case EAGAIN:
+		pr_err("%s%s: the limit on persistent events is reached; end some with 'perf persistent stop', choose fewer CPUs, tasks or events, or raise kernel.perf_event_persistent_max%s\n",
+		       name, place, is_perfmon() ? "" : "_user");
+		break;
+	case EPERM:
+		pr_err("%s%s: no more memory can be locked for buffers, use a smaller -m or raise kernel.perf_event_mlock_kb\n",
+		       name, place);
+		break;
+	case EACCES:
+		pr_err("%s%s cannot be made persistent without CAP_PERFMON\n", name, place);
+		break;
+	case EOPNOTSUPP:
+		pr_err("%s%s cannot be persistent: its PMU is for one user at a time\n", name,
+		       place);
+		break;
+	default:
+		pr_err("%s%s cannot be made persistent: %s\n", name, place,
+		       str_error_r(err, sbuf, sizeof(sbuf)));
+	}
 	return -err;
 }
 
-static int persistent_start__detach(struct persistent_start *start)
+static void persistent_start__new_id(struct persistent_start *start,
+				     struct perf_event_detach *detach)
 {
-	struct evsel *evsel;
-	struct perf_cpu cpu;
-	int idx, err;
-
-	evlist__for_each_entry(start->evlist, evsel) {
-		perf_cpu_map__for_each_cpu(cpu, idx, evsel->core.cpus) {
-			err = persistent_start__detach_cpu(start, evsel, idx, cpu);
-			if (err)
-				return err;
-		}
-	}
-
-	/* Side-band comes last in the list and must not miss the first sample. */
-	evlist__for_each_entry_reverse(start->evlist, evsel) {
-		if (evsel__enable(evsel)) {
-			err = -errno;
-			pr_err("%s cannot be enabled: %m\n", evsel__name(evsel));
-			return err;
-		}
-	}
-	return 0;
+	detach->name = (u64)(unsigned long)start->spec.name;
+	start->setup_ttl = min(max_ttl(), (u64)SETUP_TTL * NSEC_PER_SEC);
+	detach->ttl = start->setup_ttl;
+	detach->flags = PERF_DETACH_UNCOMMITTED;
+	if (persistent_start__wants_every_cpu(start))
+		detach->flags |= PERF_DETACH_EVERY_CPU;
+	start->renewed = rdclock();
 }
 
-/* Ordinary events answer EINVAL and end as they are closed. */
-static void persistent_start__undo(struct persistent_start *start)
+static int persistent_start__detach_one(struct persistent_start *start, struct evsel *evsel,
+					u32 member, int idx, int thread)
 {
-	struct evsel *evsel;
-	bool left = false;
+	struct perf_cpu cpu = perf_cpu_map__cpu(evsel->core.cpus, idx);
+	int owner = persistent_start__buffer_owner(start, evsel, idx, thread);
+	bool sampling = evsel__is_sampling(evsel);
+	const char *label = evsel__name(evsel);
+	int id, fd = PERSISTENT_FD(evsel, idx, thread);
+	struct perf_event_detach detach = {
+		.size	= sizeof(detach),
+		.id	= start->id,
+		.member	= member,
+		.label	= (u64)(unsigned long)label,
+	};
 
 	if (!start->id)
-		return;
+		persistent_start__new_id(start, &detach);
 
-	evlist__for_each_entry(start->evlist, evsel) {
-		for (int idx = 0; evsel->core.fd && idx < xyarray__max_x(evsel->core.fd); idx++) {
-			if (FD(evsel, idx) >= 0 &&
-			    ioctl(FD(evsel, idx), PERF_EVENT_IOC_ATTACH, 0) < 0 && errno != EINVAL)
-				left = true;
-		}
-	}
+	if (sampling && owner < 0)
+		detach.buffer_pages = persistent_start__pages(start, evsel);
+	if (sampling && owner >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, owner) < 0)
+		return persistent_start__detach_error(start, evsel, cpu, thread, errno);
 
-	if (left)
-		pr_err("id %u could not be taken back whole, see 'perf persistent stop %u'\n",
-		       start->id, start->id);
-	else
-		pr_err("nothing was left running\n");
+	id = ioctl(fd, PERF_EVENT_IOC_DETACH, &detach);
+	if (id < 0)
+		return persistent_start__detach_error(start, evsel, cpu, thread, errno);
+	start->id = id;
+	return persistent_start__renew(start);
 }
 
-static int persistent_start__report(struct persistent_start *start)
+/* A leader comes before its siblings, as it does in the list. */
+int persistent_start__detach(struct persistent_start *start)
 {
-	struct perf_persistent_query query = {};
-	struct evsel *evsel, *first = evlist__first(start->evlist);
-	char cpus[256];
-	int err = persistent__query(FD(first, 0), &query);
+	struct evsel *evsel;
+	u32 member = 0;
 
-	if (err) {
-		pr_err("id %u does not answer: %s\n", start->id, strerror(-err));
-		return err;
-	}
-
-	cpu_map__snprint(first->core.cpus, cpus, sizeof(cpus));
-	printf("%s: id %u,", query.name, start->id);
 	evlist__for_each_entry(start->evlist, evsel) {
-		if (!evsel->tracking)
-			printf(" %s", evsel__name(evsel));
+		for (int idx = 0; idx < perf_cpu_map__nr(evsel->core.cpus); idx++) {
+			for (int thread = 0; thread < evsel__persistent_threads(evsel); thread++) {
+				int err = persistent_start__detach_one(start, evsel, member, idx,
+								       thread);
+
+				if (err)
+					return err;
+			}
+		}
+		member++;
 	}
-	printf(" on CPUs %s, %zuK each, %s\n", cpus, query.buffer_pages * (size_t)page_size / 1024,
-	       start->until_full ? "until full" : "overwriting the oldest");
-	pr_info("[ perf record: 'perf persistent dump %s' takes a snapshot, 'perf persistent stop %s' ends it ]\n",
-		query.name, query.name);
 	return 0;
 }
 
-/*
- * Only SIGKILL can interrupt the set-up: a signal that ends perf in between
- * would leave a part of it.
- */
-static bool interrupted(void)
+int persistent_start__query(struct persistent_start *start, struct perf_persistent_query *query)
 {
-	sigset_t pending;
-
-	if (sigpending(&pending))
-		return false;
-	return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
-	       sigismember(&pending, SIGHUP) || sigismember(&pending, SIGQUIT);
+	return persistent__query(PERSISTENT_FD(evlist__first(start->evlist), 0, 0), query);
 }
 
-static int persistent_start__run(struct persistent_start *start)
+static int persistent_start__set(struct persistent_start *start, u32 flags, u64 ttl)
 {
-	sigset_t all, old;
+	struct perf_persistent_set set = {
+		.size	= sizeof(set),
+		.flags	= flags | PERF_PERSISTENT_SET_TTL,
+		.ttl	= ttl,
+	};
+	int fd = PERSISTENT_FD(evlist__first(start->evlist), 0, 0);
+
+	return ioctl(fd, PERF_EVENT_IOC_SET_PERSISTENT, &set) < 0 ? -errno : 0;
+}
+
+int persistent_start__renew(struct persistent_start *start)
+{
+	u64 now = rdclock();
 	int err;
 
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &old);
+	if (now - start->renewed < start->setup_ttl / 4)
+		return 0;
 
-	err = persistent_start__open(start);
-	if (!err)
-		err = persistent_start__detach(start);
-	if (!err && interrupted())
-		err = -EINTR;
-	if (!err)
-		err = persistent_start__report(start);
+	err = persistent_start__set(start, 0, start->setup_ttl);
 	if (err)
-		persistent_start__undo(start);
-
-	evlist__close(start->evlist);
-	sigprocmask(SIG_SETMASK, &old, NULL);
+		pr_err("id %u ended before it was set up: %s\n", start->id, strerror(-err));
+	start->renewed = now;
 	return err;
 }
 
-int evlist__start_persistent(struct evlist *evlist, struct record_opts *opts, const char *spec)
+/* From here on it is there to stay. */
+int persistent_start__commit(struct persistent_start *start)
 {
-	struct persistent_start start = { .evlist = evlist, .opts = opts };
-	enum rlimit_action limit = NO_CHANGE;
-	int err;
+	int err = persistent_start__set(start, PERF_PERSISTENT_SET_COMMITTED, start->spec.ttl);
 
-	if (persistent__type() < 0)
-		return -EOPNOTSUPP;
-
-	/* One file a member and CPU, before they are the kernel's alone. */
-	rlimit__increase_nofile(&limit);
-	err = persistent_start__parse(&start, spec);
-	if (!err)
-		err = persistent_start__config(&start);
-	if (!err)
-		err = persistent_start__run(&start);
-	free(start.name);
+	if (err)
+		pr_err("id %u ended before it was set up: %s\n", start->id, strerror(-err));
 	return err;
 }

@@ -4,16 +4,19 @@
  */
 #include "persistent.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <linux/ctype.h>
 #include <linux/err.h>
 #include <linux/kernel.h>
+#include <linux/string.h>
+#include <linux/time64.h>
 #include <linux/zalloc.h>
 #include <sys/ioctl.h>
 #include "debug.h"
@@ -23,19 +26,34 @@
 /* Where a search for the first instance that is left gives up. */
 #define PERSISTENT_MAX_PROBE	65536
 
+#define END_TIMEOUT_MSEC	10000
+
+/* The folder is looked up once, since a list reads thousands of files below it. */
+static int persistent__dir(void)
+{
+	static int fd = -1;
+	char path[PATH_MAX];
+
+	if (fd >= 0)
+		return fd;
+	if (!perf_pmu__pathname_scnprintf(path, sizeof(path), PERSISTENT_PMU, ""))
+		return -ENOENT;
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 /*
  * Returns the length read without the newline, or a negative error.
  */
 static int persistent__read(const char *file, char *buf, size_t size)
 {
-	char path[PATH_MAX];
+	int fd, dir = persistent__dir();
 	ssize_t len;
-	int fd;
 
-	if (!perf_pmu__pathname_scnprintf(path, sizeof(path), PERSISTENT_PMU, file))
-		return -ENAMETOOLONG;
+	if (dir < 0)
+		return dir;
 
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 
@@ -60,14 +78,21 @@ int persistent__type(void)
 {
 	static int type;
 	char buf[32];
+	int err;
 
-	if (!type) {
-		if (persistent__read("type", buf, sizeof(buf)) < 0) {
-			pr_err("this kernel has no persistent events (CONFIG_PERF_EVENTS_PERSISTENT)\n");
-			return -EOPNOTSUPP;
-		}
-		type = atoi(buf);
+	if (type)
+		return type;
+
+	err = persistent__read("type", buf, sizeof(buf));
+	if (err == -ENOENT) {
+		pr_err("this kernel has no persistent events (CONFIG_PERF_EVENTS_PERSISTENT)\n");
+		return -EOPNOTSUPP;
 	}
+	if (err < 0) {
+		pr_err("the kernel cannot be asked for persistent events: %s\n", strerror(-err));
+		return err;
+	}
+	type = atoi(buf);
 	return type;
 }
 
@@ -87,24 +112,117 @@ int persistent__value(u32 id, const char *file, char *buf, size_t size)
 	return persistent__read(path, buf, size);
 }
 
-static int persistent__find_id(const char *str)
+/* 0 if it has ended, or has no end. */
+u64 persistent__number(u32 id, const char *file)
 {
-	char *end, buf[PERF_PERSISTENT_NAME_MAX];
-	unsigned long id;
+	char buf[32];
+
+	return persistent__value(id, file, buf, sizeof(buf)) < 0 ? 0 : strtoull(buf, NULL, 0);
+}
+
+/* NULL if it has ended. */
+const char *persistent__name(u32 id, char name[PERF_PERSISTENT_NAME_MAX])
+{
+	name[0] = '\0';
+	return persistent__value(id, "name", name, PERF_PERSISTENT_NAME_MAX) < 0 ? NULL : name;
+}
+
+const char *persistent__owner(u32 id, char *buf, size_t size)
+{
+	static char name[64];
+	static uid_t known;
+	uid_t uid = persistent__number(id, "owner");
+	struct passwd *user;
+
+	/* Most have the same owner, and asking takes longer than all else. */
+	if (!name[0] || uid != known) {
+		user = getpwuid(uid);
+		if (user)
+			scnprintf(name, sizeof(name), "%s", user->pw_name);
+		else
+			scnprintf(name, sizeof(name), "%u", uid);
+		known = uid;
+	}
+	scnprintf(buf, size, "%s", name);
+	return buf;
+}
+
+/*
+ * Why the kernel refuses what was asked of an id, and the way out.
+ */
+const char *persistent__strerror(u32 id, int err, char *buf, size_t size)
+{
+	char owner[64];
+
+	switch (err) {
+	case -EACCES:
+	case -EPERM:
+		if (persistent__number(id, "owner") == geteuid())
+			scnprintf(buf, size,
+				  "it is yours, but you have lost the right to open its events (kernel.perf_event_paranoid)");
+		else
+			scnprintf(buf, size, "it is somebody else's (%s), which takes CAP_PERFMON",
+				  persistent__owner(id, owner, sizeof(owner)));
+		return buf;
+	case -ENOENT:
+		return "it has ended meanwhile";
+	case -EMFILE:
+		return "too many open files (ulimit -n)";
+	default:
+		return str_error_r(-err, buf, size);
+	}
+}
+
+int persistent__parse_id(const char *str, u32 *id)
+{
+	unsigned long long nr;
+	char *end;
+
+	/* strtoull() would take blanks and a sign. */
+	if (!isdigit(str[0]))
+		return -EINVAL;
 
 	errno = 0;
-	id = strtoul(str, &end, 0);
-	if (*end || errno || !id || id > INT_MAX) {
+	nr = strtoull(str, &end, strstarts(str, "0x") ? 16 : 10);
+	if (*end || errno || !nr || nr > INT_MAX)
+		return -EINVAL;
+	*id = nr;
+	return 0;
+}
+
+static int persistent__find_id(const char *str)
+{
+	char buf[PERF_PERSISTENT_NAME_MAX];
+	u32 id;
+
+	if (persistent__parse_id(str, &id)) {
 		pr_err("'%s' is no id: ids are numbers from 1 to %d\n", str, INT_MAX);
 		return -EINVAL;
 	}
 
-	if (persistent__value(id, "name", buf, sizeof(buf)) < 0) {
+	if (!persistent__name(id, buf)) {
 		pr_err("no persistent event has the id %s ('perf persistent list' shows what there is)\n",
 		       str);
 		return -ENOENT;
 	}
 	return id;
+}
+
+/* Returns the id of the name, or a negative error. */
+int persistent__find_name(const char *name)
+{
+	char path[sizeof("events/") + PERF_PERSISTENT_NAME_MAX], buf[64];
+	u32 id;
+	int err;
+
+	if (!persistent__valid_name(name))
+		return -EINVAL;
+
+	snprintf(path, sizeof(path), "events/%s", name);
+	err = persistent__read(path, buf, sizeof(buf));
+	if (err < 0)
+		return err;
+	return sscanf(buf, "id=%x", &id) == 1 ? (int)id : -ENOENT;
 }
 
 /*
@@ -113,8 +231,7 @@ static int persistent__find_id(const char *str)
  */
 int persistent__find(const char *str)
 {
-	char path[sizeof("events/") + PERF_PERSISTENT_NAME_MAX], buf[64];
-	u32 id;
+	int id;
 
 	if (persistent__type() < 0)
 		return -EOPNOTSUPP;
@@ -122,19 +239,13 @@ int persistent__find(const char *str)
 	if (isdigit(str[0]))
 		return persistent__find_id(str);
 
-	if (!persistent__valid_name(str)) {
+	id = persistent__find_name(str);
+	if (id == -EINVAL)
 		pr_err("'%s' is neither an id nor a name (a lower case letter, then letters, digits, '_', '-')\n",
 		       str);
-		return -EINVAL;
-	}
-
-	snprintf(path, sizeof(path), "events/%s", str);
-	if (persistent__read(path, buf, sizeof(buf)) < 0 ||
-	    sscanf(buf, "id=%x", &id) != 1) {
+	else if (id < 0)
 		pr_err("no persistent event has the name '%s' ('perf persistent list' shows what there is)\n",
 		       str);
-		return -ENOENT;
-	}
 	return id;
 }
 
@@ -150,16 +261,21 @@ static int id_cmp(const void *a, const void *b)
  */
 int persistent__ids(u32 **ids)
 {
-	char path[PATH_MAX];
+	int fd, nr = 0, parent = persistent__dir();
 	struct dirent *dent;
-	int nr = 0;
 	DIR *dir;
 
 	*ids = NULL;
-	perf_pmu__pathname_scnprintf(path, sizeof(path), PERSISTENT_PMU, "ids");
-	dir = opendir(path);
-	if (!dir)
+	if (parent < 0)
+		return parent;
+	fd = openat(parent, "ids", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
 		return -errno;
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return -ENOMEM;
+	}
 
 	while ((dent = readdir(dir))) {
 		u32 *tmp, id = strtoul(dent->d_name, NULL, 10);
@@ -224,6 +340,36 @@ int persistent__query(int fd, struct perf_persistent_query *query)
 }
 
 /*
+ * End all of an id at once, for whoever has it open as well: what is attached one
+ * by one would run on in the hands of its readers. Returns when it is gone.
+ */
+int persistent__end(u32 id)
+{
+	struct perf_persistent_set set = {
+		.size	= sizeof(set),
+		.flags	= PERF_PERSISTENT_SET_TTL,
+		.ttl	= 1,
+	};
+	char name[PERF_PERSISTENT_NAME_MAX];
+	int err = 0, fd = persistent__open_any(id);
+
+	if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_PERSISTENT, &set) < 0)
+		err = -errno;
+	if (fd >= 0)
+		close(fd);
+	else
+		err = fd;
+
+	for (int i = 0; !err && persistent__name(id, name); i++) {
+		usleep(USEC_PER_MSEC);
+		if (i == END_TIMEOUT_MSEC)
+			err = -ETIMEDOUT;
+	}
+	/* Somebody else was faster. */
+	return err == -ENOENT || err == -EINVAL ? 0 : err;
+}
+
+/*
  * Returns how many instances the id has and which; they may come and go while
  * the room for them is made.
  */
@@ -259,6 +405,16 @@ int persistent__instances(u32 id, struct perf_persistent_instance **instances)
 	return query.nr_instances;
 }
 
+/* Its owner chose the text, and it must not control the terminal of who reads it. */
+char *persistent__printable(char *text)
+{
+	for (char *c = text; *c; c++) {
+		if (!isascii(*c) || !isprint(*c))
+			*c = '?';
+	}
+	return text;
+}
+
 /*
  * What the member was opened with: the kernel's own copy of the attr may have
  * been rewritten by a driver, and does not tell the name.
@@ -282,6 +438,7 @@ int persistent__member(u32 id, int instance, struct perf_event_attr *attr,
 	err = persistent__query(fd, &query);
 	close(fd);
 	label[PERF_PERSISTENT_LABEL_MAX - 1] = '\0';
+	persistent__printable(label);
 	attr->size = sizeof(*attr);
 	return err;
 }

@@ -203,6 +203,7 @@ TEST_F(ttl, ends_while_mapped)
 	struct pollfd p = { .fd = self->fd };
 	struct ring *r = &self->ring;
 	unsigned int before;
+	struct answer a;
 	__u64 start, head;
 
 	self->id = DETACH(self->fd, .buffer_pages = PAGES);
@@ -218,6 +219,9 @@ TEST_F(ttl, ends_while_mapped)
 	head = ring_head(r);
 	EXPECT_NE(0, head);
 	EXPECT_LE(before, variant->loop ? loop_samples(r) : ring_samples(r));
+	ASSERT_EQ(0, query(self->fd, &a));
+	EXPECT_EQ(head, a.info.buffer_head);
+	EXPECT_EQ(PAGES, a.info.buffer_pages);
 	close(self->fd);
 	drive(variant->event, N);
 	EXPECT_EQ(head, ring_head(r));

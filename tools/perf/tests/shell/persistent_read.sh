@@ -1,0 +1,371 @@
+#!/bin/sh
+# perf persistent events: reading
+# SPDX-License-Identifier: GPL-2.0
+
+# What runs already is opened again, by one reader or by several. Each test says
+# in its first line what it would show a person who repeats it by hand.
+
+err=0
+name="perf-read-$$"
+dir=$(mktemp -d /tmp/__perf_test.persistent_read.XXXXXX)
+prog="$dir/prog"
+exec_event=sched:sched_process_exec
+
+cleanup() {
+	trap - EXIT TERM INT
+	perf persistent stop "$name" > /dev/null 2>&1
+	rm -rf "$dir"
+}
+
+trap_cleanup() {
+	cleanup
+	exit 1
+}
+trap trap_cleanup EXIT TERM INT
+
+fail() {
+	echo "$test: $1 [Failed]"
+	err=1
+}
+
+finish() {
+	[ $err -eq "$1" ] && echo "$test [Success]"
+}
+
+# must_fail TEXT COMMAND...: a status that is not 0 and a message with TEXT
+must_fail() {
+	text=$1
+	shift
+	if "$@" > "$dir/out" 2>&1
+	then
+		fail "'$*' succeeds"
+	elif ! grep -q -e "$text" "$dir/out"
+	then
+		fail "'$*' does not say '$text' but '$(cat "$dir/out")'"
+	fi
+}
+
+run_programs() {
+	i=0
+	while [ $i -lt "$1" ]
+	do
+		"$prog" > /dev/null 2>&1
+		i=$((i + 1))
+	done
+}
+
+count_execs() {
+	perf script -i "$1" 2> /dev/null | grep -c "$exec_event: *filename=$prog "
+}
+
+# wait_for COMMAND...: until it succeeds, or for half a minute
+wait_for() {
+	tries=300
+	until "$@"
+	do
+		tries=$((tries - 1))
+		[ $tries -eq 0 ] && return 1
+		sleep 0.1
+	done
+}
+
+# What a follower runs: ready when it does, done when it is told
+follow_until() {
+	echo "touch $dir/$1.ready; until [ -e $dir/$1.done ]; do sleep 0.1; done"
+}
+
+start() {
+	perf record --persistent="$name$1" -a -e $exec_event -e cpu-clock/freq=9/ -m 64 \
+		> "$dir/out" 2>&1 || fail "cannot be started: $(cat "$dir/out")"
+}
+
+stop() {
+	perf persistent stop "$name" > "$dir/out" 2>&1 ||
+		fail "cannot be stopped: $(cat "$dir/out")"
+}
+
+test_by_id() {
+	test="persistent/id=N/ is the same as persistent/NAME/"
+	before=$err
+	id=$(perf persistent list | sed -n "s/^$name *\([0-9]*\) .*/\1/p")
+	perf record -q -e "persistent/id=$id/" -o "$dir/data" -- sh -c "$prog; $prog; true" \
+		2> "$dir/out" || fail "$(cat "$dir/out")"
+	[ "$(count_execs "$dir/data")" -eq 2 ] || fail "$(count_execs "$dir/data") of 2 execs"
+	finish "$before"
+}
+
+test_beside() {
+	test="Ordinary events beside: those of the command and those that run already"
+	before=$err
+	perf record -q -e "persistent/$name/" -e page-faults -c 1 -o "$dir/data" -- \
+		sh -c "$prog; true" 2> "$dir/out" || fail "$(cat "$dir/out")"
+	perf script -i "$dir/data" > "$dir/script" 2> "$dir/err" || fail "$(cat "$dir/err")"
+	grep -q "$exec_event: *filename=$prog " "$dir/script" || fail "the exec is missing"
+	grep page-faults "$dir/script" | grep -qv "prog\|perf\| sh " && fail "others' page faults"
+	grep -q page-faults "$dir/script" || fail "there are no page faults"
+	perf stat -x, -o "$dir/stat" -e "persistent/$name/" -e page-faults -- "$prog" 2> /dev/null
+	[ "$(grep -c "$exec_event\|cpu-clock\|page-faults" "$dir/stat")" -eq 3 ] ||
+		fail "perf stat prints $(cat "$dir/stat")"
+	finish "$before"
+}
+
+test_pipe() {
+	test="perf record -o - | perf script shows what runs meanwhile"
+	before=$err
+	nr=$(perf record -q -e "persistent/$name/" -o - -- sh -c "$prog; $prog; $prog" 2> /dev/null |
+	     perf script -i - 2> /dev/null | grep -c "$exec_event: *filename=$prog ")
+	[ "$nr" -eq 3 ] || fail "$nr of 3 execs"
+	finish "$before"
+}
+
+has_piece() {
+	ls "$dir"/piece.2* > /dev/null 2>&1
+}
+
+test_switch_output() {
+	test="perf record --switch-output cuts in pieces, and nothing is lost between"
+	before=$err
+	perf record -q -e "persistent/$name/" --switch-output -o "$dir/piece" -- \
+		sh -c "$(follow_until switch)" 2> "$dir/out" &
+	pid=$!
+	wait_for [ -e "$dir/switch.ready" ] || fail "does not start"
+	run_programs 3
+	kill -USR2 $pid
+	run_programs 3
+	wait_for has_piece || fail "there is no first piece"
+	run_programs 3
+	touch "$dir/switch.done"
+	wait $pid || fail "$(cat "$dir/out")"
+	total=0
+	for piece in "$dir"/piece.2*
+	do
+		total=$((total + $(count_execs "$piece")))
+	done
+	[ $total -eq 9 ] || fail "$total of 9 execs"
+	finish "$before"
+}
+
+test_history() {
+	test="--history begins with what is there, and goes on"
+	before=$err
+	start
+	run_programs 3
+	perf record -q -e "persistent/$name/" --history -o "$dir/data" -- sh -c "$prog; true" \
+		2> "$dir/out" || fail "$(cat "$dir/out")"
+	[ "$(count_execs "$dir/data")" -eq 4 ] || fail "$(count_execs "$dir/data") of 4 execs"
+	perf record -q -e "persistent/$name/" -o "$dir/data" -- "$prog" 2> /dev/null
+	[ "$(count_execs "$dir/data")" -eq 1 ] || fail "without it, it begins before"
+	must_fail "overwrites the oldest" \
+		perf record -e "persistent/$name/" --consume -o "$dir/x" true
+	must_fail "run already" perf record -e cpu-clock --history -o "$dir/x" true
+	finish "$before"
+}
+
+test_stat_interval() {
+	test="perf stat -I prints what was added in each interval, from the start on"
+	before=$err
+	perf stat -x, -o "$dir/stat" -I 300 -e "persistent/$name/" -- \
+		sh -c "$prog; $prog; sleep 1" > /dev/null 2>&1
+	total=$(grep $exec_event "$dir/stat" | awk -F, '{ n += $2 } END { print n }')
+	# The shell, the two programs, sleep, and whatever else runs here
+	if [ "$total" -lt 4 ] || [ "$total" -gt 8 ]
+	then
+		fail "$total execs in all: $(cat "$dir/stat")"
+	fi
+	must_fail "^-r" perf stat -r 2 -e "persistent/$name/" true
+	finish "$before"
+}
+
+test_trace() {
+	test="perf trace prints what runs meanwhile, with names, in order"
+	before=$err
+	perf trace -e "persistent/$name/" -o "$dir/trace" -- sh -c "$prog; $prog" 2> "$dir/out" ||
+		fail "$(cat "$dir/out")"
+	[ "$(grep -c "prog/.*sched_process_exec(filename: \"$prog\"" "$dir/trace")" -eq 2 ] ||
+		fail "not 2 execs: $(cat "$dir/trace")"
+	finish "$before"
+}
+
+test_top() {
+	test="perf top shows what the samples of the recording are in"
+	before=$err
+	perf persistent stop "$name" > /dev/null
+	perf record --persistent="$name" -a -e cpu-clock/freq=199/ > "$dir/out" 2>&1 ||
+		fail "$(cat "$dir/out")"
+	# A terminal where nobody types
+	mkfifo "$dir/keys"
+	perf top --stdio -e "persistent/$name/" <> "$dir/keys" > "$dir/top" 2>&1 &
+	pid=$!
+	wait_for grep -q "[0-9]% .*\[k\]" "$dir/top" ||
+		fail "nothing is shown: $(tail -20 "$dir/top")"
+	kill $pid
+	wait $pid
+	stop
+	start
+	finish "$before"
+}
+
+test_readers() {
+	test="Two followers, a dump and a stat at once: each has all, and the recording goes on"
+	before=$err
+	for reader in one two
+	do
+		perf record -q -e "persistent/$name/" -o "$dir/$reader" -- \
+			sh -c "$(follow_until $reader)" 2> "$dir/out" &
+		eval "$reader=$!"
+	done
+	wait_for [ -e "$dir/one.ready" ] && wait_for [ -e "$dir/two.ready" ]
+	run_programs 5
+	perf stat -o "$dir/stat" -e "persistent/$name/" true
+	perf persistent dump -q "$name" -o "$dir/data" || fail "no dump"
+	touch "$dir/one.done"
+	run_programs 5
+	touch "$dir/two.done"
+	# shellcheck disable=SC2154
+	wait "$one" || fail "$(cat "$dir/out")"
+	# shellcheck disable=SC2154
+	wait "$two" || fail "$(cat "$dir/out")"
+	[ "$(count_execs "$dir/two")" -eq 10 ] || fail "$(count_execs "$dir/two") of 10 execs"
+	[ "$(count_execs "$dir/one")" -ge 5 ] || fail "$(count_execs "$dir/one") of 5 execs"
+	perf record -q -e "persistent/$name/" -o "$dir/data" -- "$prog" 2> /dev/null
+	[ "$(count_execs "$dir/data")" -eq 1 ] || fail "it does not go on"
+	finish "$before"
+}
+
+test_growth() {
+	test="Following does not grow, in memory or in open files"
+	before=$err
+	perf record -q -e "persistent/$name/" -o "$dir/data" -- \
+		sh -c "$(follow_until grow)" 2> "$dir/out" &
+	pid=$!
+	wait_for [ -e "$dir/grow.ready" ] || fail "does not start"
+	run_programs 5
+	rss=$(awk '/^VmRSS/ { print $2 }' /proc/$pid/status)
+	files=$(find /proc/$pid/fd | wc -l)
+	run_programs 25
+	now=$(awk '/^VmRSS/ { print $2 }' /proc/$pid/status)
+	# The copy of each buffer, as far as it was needed
+	[ "$now" -le $((rss + 2048)) ] || fail "from ${rss}K to ${now}K"
+	[ "$(find /proc/$pid/fd | wc -l)" -eq "$files" ] || fail "more open files"
+	touch "$dir/grow.done"
+	wait $pid || fail "$(cat "$dir/out")"
+	[ "$(count_execs "$dir/data")" -eq 30 ] || fail "$(count_execs "$dir/data") of 30 execs"
+	finish "$before"
+}
+
+test_tiny_loop() {
+	test="Following a loop that overwrites faster than it is read: said, and nothing torn"
+	before=$err
+	perf record --persistent="$name" -a -e cpu-clock -c 100000 -g -m 1 > "$dir/out" 2>&1 ||
+		fail "$(cat "$dir/out")"
+	perf record -e "persistent/$name/" -o "$dir/data" sleep 1 > "$dir/out" 2>&1 ||
+		fail "$(cat "$dir/out")"
+	grep -q "overwritten before they could be read: [1-9]" "$dir/out" ||
+		fail "nothing is said of what was overwritten"
+	perf script -i "$dir/data" > /dev/null 2> "$dir/err" || fail "it cannot be read"
+	grep -qiE "unknown|invalid|corrupt|found .* (bad|unordered)" "$dir/err" &&
+		fail "$(cat "$dir/err")"
+	stop
+	finish "$before"
+}
+
+test_stopped() {
+	test="Following ends when the recording does"
+	before=$err
+	perf record -q -e "persistent/$name/" -o "$dir/data" 2> "$dir/out" &
+	pid=$!
+	sleep 2
+	run_programs 2
+	stop
+	wait_for [ ! -e /proc/$pid ] || { fail "it does not end"; kill -INT $pid; }
+	wait $pid || fail "$(cat "$dir/out")"
+	[ "$(count_execs "$dir/data")" -eq 2 ] || fail "$(count_execs "$dir/data") of 2 execs"
+	finish "$before"
+}
+
+test_hand_over() {
+	test="One consumer takes over from another: no record is missing and none doubled"
+	before=$err
+	start ,full
+	run_programs 4
+	perf record -e "persistent/$name/" --consume -o "$dir/first" -- \
+		sh -c "$(follow_until first)" > "$dir/first.out" 2>&1 &
+	first=$!
+	wait_for [ -e "$dir/first.ready" ] || fail "the first does not start"
+	perf record -e "persistent/$name/" --consume -o "$dir/second" -- \
+		sh -c "$(follow_until second)" > "$dir/second.out" 2>&1 &
+	second=$!
+	run_programs 5
+	wait_for grep -q "waiting for it to end" "$dir/second.out" || fail "it does not wait"
+	(sleep 0.3; touch "$dir/first.done") &
+	run_programs 20
+	wait_for [ -e "$dir/second.ready" ] || fail "the second does not take over"
+	run_programs 5
+	touch "$dir/second.done"
+	wait $first || fail "$(cat "$dir/first.out")"
+	wait $second || fail "$(cat "$dir/second.out")"
+	first=$(count_execs "$dir/first")
+	second=$(count_execs "$dir/second")
+	if [ "$first" -eq 0 ] || [ "$second" -eq 0 ]
+	then
+		fail "one has nothing: $first, $second"
+	fi
+	[ $((first + second)) -eq 34 ] || fail "$first and $second of 34 execs"
+	stop
+	finish "$before"
+}
+
+# A dump has the events as they were typed, so what looks for them finds them.
+test_tools() {
+	test="report, diff, sched, timechart, kmem, evlist, inject read a dump"
+	before=$err
+	perf record --persistent="$name" -a -m 16 -e sched:sched_switch -e sched:sched_wakeup \
+		-e sched:sched_stat_runtime -e sched:sched_migrate_task -e kmem:kmalloc \
+		-e kmem:kfree -e kmem:kmem_cache_alloc -e kmem:kmem_cache_free -e power:cpu_idle \
+		> "$dir/out" 2>&1 || {
+		echo "$test: $(head -1 "$dir/out") [Skipped]"
+		return
+	}
+	perf persistent dump -q "$name" -o "$dir/data" || fail "no dump"
+	for tool in "report --stdio" "evlist -v" "sched latency" "kmem stat --slab" \
+		    "timechart -o $dir/timechart.svg" "inject -b -o $dir/injected"
+	do
+		# shellcheck disable=SC2086
+		perf ${tool%% *} -i "$dir/data" ${tool#"${tool%% *}"} > "$dir/tool" 2> "$dir/err" ||
+			fail "perf $tool: $(tail -3 "$dir/err")"
+	done
+	perf diff "$dir/data" "$dir/data" > "$dir/tool" 2>&1 || fail "perf diff: $(cat "$dir/tool")"
+	[ -s "$dir/timechart.svg" ] || fail "there is no chart"
+	perf evlist -i "$dir/data" | grep -q "^sched:sched_switch$" || fail "names are lost"
+	stop
+	finish "$before"
+}
+
+if [ ! -e /sys/bus/event_source/devices/persistent/type ]
+then
+	echo "this kernel has no persistent events [Skipped]"
+	cleanup
+	exit 2
+fi
+
+cp /bin/true "$prog"
+
+start
+test_by_id
+test_beside
+test_pipe
+test_switch_output
+stop
+test_history
+test_stat_interval
+test_trace
+test_top
+test_readers
+test_growth
+test_stopped
+test_tiny_loop
+test_hand_over
+test_tools
+
+cleanup
+exit $err

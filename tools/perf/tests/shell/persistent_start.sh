@@ -1,0 +1,643 @@
+#!/bin/sh
+# perf record and stat --persistent
+# SPDX-License-Identifier: GPL-2.0
+
+# Each test says in its first line what it would show a person who repeats it
+# by hand: the commands are those that a user types, and what they leave in the
+# kernel is looked up in sysfs and in what a snapshot holds.
+
+err=0
+name="perf-start-$$"
+dir=$(mktemp -d /tmp/__perf_test.persistent_start.XXXXXX)
+pmu=/sys/bus/event_source/devices/persistent
+sysctl=/proc/sys/kernel
+paranoid=$(cat $sysctl/perf_event_paranoid)
+limit=$(cat $sysctl/perf_event_persistent_max 2> /dev/null)
+cpu1=/sys/devices/system/cpu/cpu1/online
+cgroup=/sys/fs/cgroup/perf-start-$$
+cpus=$(getconf _NPROCESSORS_ONLN 2> /dev/null || grep -c ^processor /proc/cpuinfo)
+page=$(getconf PAGE_SIZE 2> /dev/null || echo 4096)
+busy=
+waiting=
+
+# What root has changed
+restore() {
+	if [ -w $sysctl/perf_event_persistent_max ]
+	then
+		echo "$limit" > $sysctl/perf_event_persistent_max
+		echo "$paranoid" > $sysctl/perf_event_paranoid
+		[ ! -w $cpu1 ] || echo 1 > $cpu1
+	fi
+}
+
+cleanup() {
+	trap - EXIT TERM INT
+	[ -n "$busy" ] && kill "$busy" 2> /dev/null
+	[ -n "$waiting" ] && kill "$waiting" 2> /dev/null
+	for event in "$pmu"/events/"$name"*
+	do
+		[ -e "$event" ] && perf persistent stop "${event##*/}" > /dev/null 2>&1
+	done
+	[ -d "$cgroup" ] && rmdir "$cgroup"
+	restore
+	rm -rf "$dir"
+}
+
+# shellcheck disable=SC2317
+trap_cleanup() {
+	cleanup
+	exit 1
+}
+trap trap_cleanup EXIT TERM INT
+
+fail() {
+	echo "$test: $1 [Failed]"
+	err=1
+}
+
+finish() {
+	[ $err -eq "$1" ] && echo "$test [Success]"
+}
+
+skip() {
+	echo "$test: $1 [Skipped]"
+}
+
+# must_fail TEXT COMMAND...: a status that is not 0 and a message with TEXT
+must_fail() {
+	text=$1
+	shift
+	if "$@" > "$dir/out" 2>&1
+	then
+		fail "'$*' succeeds"
+	elif ! grep -q -e "$text" "$dir/out"
+	then
+		fail "'$*' does not say '$text' but '$(cat "$dir/out")'"
+	fi
+}
+
+# eventually SECONDS COMMAND...: it succeeds within that time
+eventually() {
+	left=$(($1 * 10))
+	shift
+	until "$@"
+	do
+		[ $left -gt 0 ] || return 1
+		left=$((left - 1))
+		sleep 0.1
+	done
+}
+
+exists() {
+	[ -e "$pmu/events/$1" ]
+}
+
+# shellcheck disable=SC2317
+is_gone() {
+	! exists "$1"
+}
+
+# value NAME FILE: what sysfs says of a recording
+value() {
+	cat "$pmu/ids/$(($(sed 's/id=//' "$pmu/events/$1")))/$2"
+}
+
+is() {
+	[ "$(value "$name" "$1")" = "$2" ]
+}
+
+# has FILE VALUE: the recording of the test does
+has() {
+	exists "$name" || return
+	is "$1" "$2" || fail "$1 is '$(value "$name" "$1")', not '$2'"
+}
+
+# start record|stat OPTION...: a low rate, because others measure as well
+start() {
+	tool=$1
+	shift
+	[ "$tool" = record ] && set -- -F 99 "$@"
+	perf "$tool" --persistent="$name" "$@" > "$dir/out" 2>&1 ||
+		fail "'perf $tool $*' fails: $(cat "$dir/out")"
+	exists "$name" || fail "'perf $tool $*' leaves nothing"
+}
+
+stop() {
+	perf persistent stop "$name" > "$dir/out" 2>&1 ||
+		fail "cannot be stopped: $(cat "$dir/out")"
+}
+
+# What the events of a recording are, as a snapshot has it
+attrs() {
+	perf persistent dump -q "$name" -o "$dir/data" > "$dir/out" 2>&1 ||
+		fail "no snapshot: $(cat "$dir/out")"
+	perf evlist -v -i "$dir/data" > "$dir/attrs" 2>&1
+}
+
+attrs_have() {
+	grep -q -e "$1" "$dir/attrs" || fail "no '$1' in $(cat "$dir/attrs")"
+}
+
+count_samples() {
+	perf script -F event -i "$dir/data" 2> /dev/null | grep -c "^ *$1:"
+}
+
+# repeat NUMBER EVENT: as -e takes it
+repeat() {
+	printf '%s' "$2"
+	i=1
+	while [ $i -lt "$1" ]
+	do
+		printf ',%s' "$2"
+		i=$((i + 1))
+	done
+}
+
+# as_user COMMAND...: without any capability
+as_user() {
+	su -s /bin/sh nobody -c "$*"
+}
+
+test_without_feature() {
+	test="A kernel without persistent events is named as the reason"
+	before=$err
+	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf record --persistent="$name" -p $$ -e cpu-clock
+	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf stat --persistent="$name" -a -e cpu-clock
+	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf stat --persistent true
+	finish "$before"
+}
+
+# What is left of perf that was killed is looked at when the other tests are done.
+kill_waiting() {
+	perf record --persistent="$name-delay" -a -e cpu-clock -D 100000 > "$dir/delay" 2>&1 &
+	waiting=$!
+	eventually 10 exists "$name-delay" || fail "nothing is there while perf waits"
+	left=$(value "$name-delay" time_left)
+	if [ "$left" -eq 0 ] || [ "$left" -gt 30000000000 ]
+	then
+		fail "what is not set up yet has $left ns to live"
+	fi
+	kill -KILL $waiting
+	wait $waiting 2> /dev/null
+	waiting=
+}
+
+# killed TIME: whole or, for half a minute, in part
+killed() {
+	timeout -s KILL "$1" perf record --persistent="$name-kill-$1",ttl=5m -a \
+		-e "$many" -m 1 > "$dir/kill" 2>&1
+	exists "$name-kill-$1" || return
+	instances=$(value "$name-kill-$1" instances)
+	left=$(value "$name-kill-$1" time_left)
+	if [ "$left" -gt 30000000000 ]
+	then
+		[ "$instances" -eq $((33 * cpus)) ] ||
+			fail "$instances of $((33 * cpus)) instances have $left ns to live"
+		grep -q "^$name-kill-$1: id" "$dir/kill" || fail "it is there and nobody was told"
+		perf persistent stop "$name-kill-$1" > /dev/null ||
+			fail "$name-kill-$1 cannot be stopped"
+	elif [ "$left" -eq 0 ]
+	then
+		fail "what perf was killed at has no end"
+	fi
+}
+
+test_kill() {
+	test="While perf sets up, what there is has half a minute to live"
+	before=$err
+	many=$(repeat 32 cpu-clock/period=10000000/)
+	kill_waiting
+	for time in 0.1 0.2 0.25 0.3 0.4 0.5 0.7
+	do
+		killed $time
+	done
+	finish "$before"
+}
+
+test_killed() {
+	test="What perf was killed at is gone after that"
+	before=$err
+	for event in "$pmu"/events/"$name"-*
+	do
+		[ -e "$event" ] || continue
+		eventually 30 is_gone "${event##*/}" || fail "${event##*/} is still there"
+	done
+	finish "$before"
+}
+
+test_interrupted() {
+	test="A signal while perf waits takes everything back, and it says so"
+	before=$err
+	for signal in INT TERM
+	do
+		# The shell ignores SIGINT for what it runs in the background.
+		env --default-signal="$signal" true 2> /dev/null || [ $signal != INT ] || continue
+		[ $signal = INT ] && default="env --default-signal=INT" || default=
+		$default perf stat --persistent="$name" -e cpu-clock -D 100000 > "$dir/out" 2>&1 &
+		waiting=$!
+		eventually 10 exists "$name" || fail "nothing is there while perf waits"
+		kill -$signal $waiting
+		wait $waiting && fail "perf succeeds after SIG$signal"
+		waiting=
+		exists "$name" && fail "something was left after SIG$signal"
+		grep -q "nothing was left" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
+	done
+	finish "$before"
+}
+
+test_cpus() {
+	test="-a is on all CPUs, -C on some, and their side-band on all"
+	before=$err
+	start record -a -e cpu-clock -e page-faults
+	has members 3
+	has instances $((3 * cpus))
+	has time_left 0
+	# For each CPU two buffers of 512K and a page
+	has buffer_bytes $((2 * cpus * (512 * 1024 + page)))
+	stop
+	start record -C 0 -e cpu-clock
+	has instances $((1 + cpus))
+	stop
+	start stat -C 0 -e cpu-clock,page-faults
+	has members 2
+	has instances 2
+	has cpus 0
+	has buffer_bytes 0
+	stop
+	start stat
+	has instances $(($(value "$name" members) * cpus))
+	must_fail "CPU" perf stat --persistent="$name-2" -C 4095 -e cpu-clock
+	stop
+	finish "$before"
+}
+
+test_new_cpu() {
+	test="With -a a CPU that comes later gets what all others have"
+	before=$err
+	if ! { echo 0 > $cpu1; } 2> /dev/null
+	then
+		skip "CPU 1 cannot be taken offline"
+		return
+	fi
+	start record -a -e '{cpu-clock,task-clock}' -e page-faults:u
+	has instances $((4 * (cpus - 1)))
+	echo 1 > $cpu1
+	eventually 10 is instances $((4 * cpus)) || has instances $((4 * cpus))
+	stop
+	finish "$before"
+}
+
+test_tasks() {
+	test="-p, -t and -u are on their tasks"
+	before=$err
+	sh -c 'while :; do :; done' &
+	busy=$!
+	# On each CPU, so that children have buffers to write to
+	for target in "-p $busy" "-t $busy" "-p $busy -i"
+	do
+		# shellcheck disable=SC2086
+		start record $target -e cpu-clock -e page-faults -m 4
+		has instances $((3 * cpus))
+		stop
+	done
+	start record -p $busy --per-thread -e cpu-clock -m 4
+	has instances 2
+	has cpus ""
+	stop
+	start stat -p $busy,$$ -e task-clock,page-faults
+	has instances 4
+	has cpus ""
+	stop
+	start stat -t $busy -e '{task-clock,page-faults}' -e context-switches:u
+	has instances 3
+	stop
+	start record -u 0 -e cpu-clock -m 1
+	stop
+	kill $busy
+	wait $busy 2> /dev/null
+	must_fail "$busy\|No such process" perf record --persistent="$name" -p $busy -e cpu-clock
+	must_fail "$busy" perf stat --persistent="$name" -p $busy -e cpu-clock
+	must_fail "$busy" perf stat --persistent="$name" -t $busy -e cpu-clock
+	busy=
+	finish "$before"
+}
+
+test_cgroups() {
+	test="-G and --for-each-cgroup count cgroups"
+	before=$err
+	mkdir "$cgroup" 2> /dev/null
+	# The controller comes to a hierarchy of version 2 once it left another one.
+	if ! perf stat --persistent="$name" -a -e cpu-clock -G "${cgroup##*/}" > "$dir/out" 2>&1
+	then
+		grep -q "${cgroup##*/}" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
+		mkdir "$dir/v1"
+		mount -t cgroup -o perf_event cgroup "$dir/v1" 2> /dev/null && umount "$dir/v1"
+		sleep 0.5
+	fi
+	perf persistent stop "$name" > /dev/null 2>&1
+	if ! perf stat --persistent="$name" -a -e cpu-clock -G "${cgroup##*/}" > "$dir/out" 2>&1
+	then
+		skip "no perf_event controller"
+		return
+	fi
+	has instances "$cpus"
+	grep -q "in cgroup ${cgroup##*/}" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
+	stop
+	start stat -a -e '{cpu-clock,page-faults}' --for-each-cgroup "${cgroup##*/},/"
+	has members 4
+	stop
+	start record -a -e cpu-clock,page-faults -G "${cgroup##*/}"
+	has members 3
+	has instances $((3 * cpus))
+	stop
+	must_fail "no-such" perf stat --persistent="$name" -a -e cpu-clock -G no-such
+	finish "$before"
+}
+
+test_command() {
+	test="perf waits for a command, has its status, and the recording stays"
+	before=$err
+	perf record --persistent="$name" -e cpu-clock -m 4 -- sh -c 'exit 7' > "$dir/out" 2>&1
+	[ $? -eq 7 ] || fail "record does not have the status: $(cat "$dir/out")"
+	has instances $((2 * cpus))
+	stop
+	perf record --persistent="$name" -a -e cpu-clock -- sh -c 'exit 7' > "$dir/out" 2>&1
+	[ $? -eq 7 ] || fail "record -a does not have the status: $(cat "$dir/out")"
+	attrs
+	[ "$(count_samples cpu-clock)" -gt 0 ] || fail "it recorded nothing meanwhile"
+	stop
+	perf stat --persistent="$name" -e '{task-clock,page-faults}' -D 200 -- \
+		sh -c 'sleep 0.5; exit 7' > "$dir/out" 2>&1
+	[ $? -eq 7 ] || fail "stat -D does not have the status: $(cat "$dir/out")"
+	has instances 2
+	stop
+	for delay in "" "-D 2000"
+	do
+		# shellcheck disable=SC2086
+		must_fail "'$dir/no-such' cannot be run" \
+			perf stat --persistent="$name" -e task-clock $delay "$dir/no-such"
+		exists "$name" && fail "something was left"
+	done
+	finish "$before"
+}
+
+test_wait() {
+	test="What ends perf ends the command, and the recording stays"
+	before=$err
+	perf record --persistent="$name" -e cpu-clock -m 1 sleep 100 > "$dir/out" 2>&1 &
+	waiting=$!
+	eventually 10 grep -q "^$name" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
+	kill -TERM $waiting
+	wait $waiting
+	[ $? -eq 143 ] || fail "not the status of a command that was terminated"
+	waiting=
+	has instances $((2 * cpus))
+	stop
+	finish "$before"
+}
+
+test_delay() {
+	test="-D -1 starts disabled, -D waits before it enables, and side-band runs"
+	before=$err
+	start record -a -e cpu-clock -e dummy -D -1
+	sh -c true
+	attrs
+	[ "$(count_samples cpu-clock)" -eq 0 ] || fail "it is not disabled"
+	perf script --show-task-events -i "$dir/data" 2> /dev/null | grep -q PERF_RECORD_COMM ||
+		fail "there is no side-band"
+	grep -q disabled "$dir/out" "$dir/attrs" || fail "nothing says that it is disabled"
+	stop
+	start record -a -e cpu-clock -D 300
+	sleep 0.3
+	attrs
+	[ "$(count_samples cpu-clock)" -gt 0 ] || fail "it is not enabled"
+	has time_left 0
+	stop
+	finish "$before"
+}
+
+test_attrs() {
+	test="The events are as they were asked for"
+	before=$err
+	start record -a -e cpu-clock:u -F 123 --call-graph dwarf,4096 -k mono -m 256
+	attrs
+	attrs_have "cpu-clock:u:.*{ sample_period, sample_freq }: 123,"
+	attrs_have "cpu-clock:u:.*freq: 1,"
+	attrs_have "cpu-clock:u:.*exclude_kernel: 1"
+	attrs_have "cpu-clock:u:.*sample_stack_user: 4096"
+	attrs_have "cpu-clock:u:.*clockid: 1"
+	attrs_have "dummy:u:.*clockid: 1"
+	attrs_have "cpu-clock:u:.*write_backward: 1"
+	stop
+	perf record --persistent="$name",full -a -c 5000000 -g --all-cgroups \
+		-e '{cpu-clock,page-faults}:S' > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
+	sleep 0.3
+	attrs
+	attrs_have "cpu-clock:.*{ sample_period, sample_freq }: 5000000,"
+	attrs_have "cpu-clock:.*sample_type: .*CALLCHAIN"
+	attrs_have "cpu-clock:.*sample_type: .*READ"
+	attrs_have "cpu-clock:.*read_format: .*GROUP"
+	attrs_have "dummy:u:.*cgroup: 1"
+	grep -q write_backward "$dir/attrs" && fail "it is a loop"
+	[ "$(count_samples cpu-clock)" -gt 0 ] || fail "the leader has no samples"
+	stop
+	finish "$before"
+}
+
+test_filter() {
+	test="A filter is the kernel's, for the tracepoint that it was given for"
+	before=$err
+	if ! perf check feature -q libtraceevent ||
+	   [ ! -r /sys/kernel/tracing/events/sched/sched_process_exec/id ]
+	then
+		skip "no tracepoints"
+		return
+	fi
+	printf '#!/bin/sh\n' > "$dir/wanted"
+	cp "$dir/wanted" "$dir/other"
+	chmod +x "$dir/wanted" "$dir/other"
+	start record -a -e sched:sched_process_exec --filter "filename == \"$dir/wanted\""
+	"$dir/wanted"
+	"$dir/other"
+	"$dir/wanted"
+	attrs
+	[ "$(count_samples sched:sched_process_exec)" -eq 2 ] ||
+		fail "$(count_samples sched:sched_process_exec) execs, not 2"
+	stop
+	must_fail "no_such_field" perf stat --persistent="$name" -p $$ \
+		-e sched:sched_process_exec --filter 'no_such_field == 1'
+	must_fail "filter" perf record --persistent="$name" -a -e cpu-clock --filter 'ip > 0'
+	exists "$name" && fail "something was left"
+	finish "$before"
+}
+
+test_stat() {
+	test="perf stat --persistent counts on, and says what it left out"
+	before=$err
+	start stat -a -e cpu-clock,page-faults
+	perf stat -x, -o "$dir/stat" -e "persistent/$name/" -- sh -c true > /dev/null 2>&1
+	count=$(grep page-faults "$dir/stat" | cut -d, -f1)
+	[ "$count" -gt 0 ] || fail "it counts '$count' page faults"
+	stop
+	start stat -p $$
+	grep -q "^$name: .* task-clock context-switches cpu-migrations page-faults" "$dir/out" ||
+		fail "perf says '$(cat "$dir/out")'"
+	# Whoever asks for an event by its name wants no other.
+	if grep -q "^cycles is left out" "$dir/out"
+	then
+		must_fail "cycles" perf stat --persistent="$name-2" -e cycles
+		must_fail "cycles" perf record --persistent="$name-2"
+	fi
+	stop
+	finish "$before"
+}
+
+test_ttl() {
+	test="A time to live ends it; one that is none is refused"
+	before=$err
+	for ttl in 90 2m 3d
+	do
+		perf stat --persistent="$name",ttl=$ttl -e cpu-clock > "$dir/out" 2>&1 ||
+			fail "ttl=$ttl: $(cat "$dir/out")"
+		case $ttl in
+		90)	secs=90 ;;
+		2m)	secs=120 ;;
+		3d)	secs=259200 ;;
+		esac
+		left=$(($(value "$name" time_left) / 1000000000))
+		if [ $left -gt "$secs" ] || [ $left -lt $((secs - 30)) ]
+		then
+			fail "ttl=$ttl: $left seconds are left"
+		fi
+		stop
+	done
+	perf record --persistent="$name",full,ttl=1s -a -e cpu-clock > "$dir/out" 2>&1 ||
+		fail "$(cat "$dir/out")"
+	eventually 10 is_gone "$name" || fail "it does not end"
+	for bad in ttl=0 ttl=-1 ttl= ttl=1ms ttl=99999999999999999999 ttl=200000d time=1
+	do
+		must_fail "$name,$bad: '$bad'" perf record --persistent="$name,$bad" -e cpu-clock
+	done
+	must_fail "full" perf stat --persistent="$name",full -e cpu-clock
+	finish "$before"
+}
+
+test_names() {
+	test="Without a name the kernel gives one; its own cannot be taken"
+	before=$err
+	for spec in --persistent --persistent= --persistent=,ttl=1m
+	do
+		perf stat $spec -e cpu-clock > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
+		given=$(sed -n 's/^\(p[0-9]*\): id.*/\1/p' "$dir/out")
+		exists "$given" || fail "$spec: perf says '$(cat "$dir/out")'"
+		perf persistent stop "$given" > /dev/null || fail "$given cannot be stopped"
+	done
+	must_fail "kernel" perf stat --persistent=p12345 -e cpu-clock
+	start stat -e cpu-clock
+	must_fail "$name: the name is taken" perf record --persistent="$name" -e cpu-clock
+	stop
+	finish "$before"
+}
+
+test_refused() {
+	test="What cannot be persistent is refused by name, with the reason"
+	before=$err
+	for option in "-o $dir/x" "--switch-output" "--control fd:1" "--max-size 1M" "-r 1" \
+		      "--overwrite" "-D 10-20" "-C 0 -p $$" "-a -t $$" "-t $$ -p $$"
+	do
+		# shellcheck disable=SC2086
+		must_fail "^${option%% *}.* is not supported with --persistent: ." \
+			perf record --persistent="$name" -e cpu-clock $option
+	done
+	for option in "-o $dir/x" "-I 100" "-x," "-j" "-r 2" "-d" "-A -a" "--per-core -a" \
+		      "--per-thread" "--timeout 100" "--control fd:1" "-n" "-M IPC" "-C 0 -p $$"
+	do
+		# shellcheck disable=SC2086
+		must_fail "^${option%%[ ,]*}.* is not supported with --persistent: ." \
+			perf stat --persistent="$name" -e cpu-clock $option
+	done
+	must_fail "record is not supported" perf stat record --persistent="$name" -o "$dir/x"
+	for event in duration_time user_time '{cpu-clock,page-faults}:W' cpu-clock:P
+	do
+		must_fail "cannot be persistent: ." perf stat --persistent="$name" -e "$event"
+	done
+	must_fail "cannot be persistent: ." \
+		perf record --persistent="$name" -e cpu-clock/no-overwrite/
+	must_fail "cannot be persistent: .*--per-thread" \
+		perf record --persistent="$name" -e cpu-clock/inherit/ --per-thread -p $$
+	exists "$name" && fail "something was started"
+	[ -e "$dir/x" ] && fail "a file was left"
+	finish "$before"
+}
+
+test_limits() {
+	test="At a limit nothing is started, and perf says what to do"
+	before=$err
+	must_fail "at most 128" perf stat --persistent="$name" -e "$(repeat 129 cpu-clock)"
+	if ! { echo 1 > $sysctl/perf_event_persistent_max; } 2> /dev/null
+	then
+		skip "not root"
+		return
+	fi
+	must_fail "kernel.perf_event_persistent_max" \
+		perf stat --persistent="$name" -e cpu-clock,page-faults
+	restore
+	exists "$name" && fail "something was left"
+	finish "$before"
+}
+
+test_user() {
+	test="Without rights: what is not allowed is said, with the way out"
+	before=$err
+	if ! as_user perf version > /dev/null 2>&1
+	then
+		skip "no user to be"
+		return
+	fi
+	echo 2 > $sysctl/perf_event_paranoid
+	uid=$(as_user id -u)
+	must_fail "perf_event_paranoid" as_user perf stat --persistent="$name" -a -e cpu-clock:u
+	must_fail "modifier u" as_user perf stat --persistent="$name" -e cpu-clock true
+	must_fail perf_event_persistent_max_ttl \
+		as_user perf stat --persistent="$name",ttl=100d -e cpu-clock:u true
+	must_fail "perf_event_mlock_kb" \
+		as_user perf record --persistent="$name" -m 65536 -e cpu-clock:u true
+	as_user perf record --persistent="$name" -e page-faults:u true > "$dir/out" 2>&1 ||
+		fail "$(cat "$dir/out")"
+	exists "u$uid-$name" || fail "perf says '$(cat "$dir/out")'"
+	[ "$(value "u$uid-$name" time_left)" -gt 0 ] || fail "it lives for ever"
+	perf persistent stop "u$uid-$name" > /dev/null || fail "it cannot be stopped"
+	restore
+	finish "$before"
+}
+
+if [ ! -e "$pmu/type" ]
+then
+	test_without_feature
+	echo "this kernel has no persistent events [Skipped]"
+	cleanup
+	[ $err -ne 0 ] && exit 1
+	exit 2
+fi
+
+test_kill
+test_interrupted
+test_cpus
+test_new_cpu
+test_tasks
+test_cgroups
+test_command
+test_wait
+test_delay
+test_attrs
+test_filter
+test_stat
+test_ttl
+test_names
+test_refused
+test_limits
+test_user
+test_killed
+
+cleanup
+exit $err

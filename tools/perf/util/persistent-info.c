@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What one persistent id is made of: its members and where they measure.
+ */
+#include "persistent-info.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/zalloc.h>
+#include "persistent.h"
+
+static int persistent_info__add_member(struct persistent_info *info, int i)
+{
+	struct perf_persistent_instance *instance = &info->instances[i];
+	struct persistent_info_member *member = &info->members[instance->member];
+	int err;
+
+	if (member->known)
+		return 0;
+
+	err = persistent__member(info->id, instance->instance, &member->attr, member->label);
+	/* This one has gone, another may be there. */
+	if (err == -ENOENT)
+		return 0;
+	if (!err && !member->label[0])
+		snprintf(member->label, sizeof(member->label), "%u:0x%llx", member->attr.type,
+			 (unsigned long long)member->attr.config);
+	member->known = !err;
+	return err;
+}
+
+/* They are the id's, whatever instance is asked. */
+static int persistent_info__find_flags(struct persistent_info *info)
+{
+	struct perf_persistent_query query = {};
+	int err, fd = persistent__open_any(info->id);
+
+	if (fd < 0)
+		return fd;
+
+	err = persistent__query(fd, &query);
+	close(fd);
+	info->uncommitted = query.flags & PERF_PERSISTENT_UNCOMMITTED;
+	info->every_cpu = query.flags & PERF_PERSISTENT_EVERY_CPU;
+	return err;
+}
+
+/*
+ * Returns 0 or a negative error, of which nothing has been said.
+ */
+int persistent_info__init(struct persistent_info *info, u32 id)
+{
+	int err = 0;
+
+	*info = (struct persistent_info) { .id = id };
+	if (!persistent__name(id, info->name)) {
+		snprintf(info->name, sizeof(info->name), "(ended)");
+		return -ENOENT;
+	}
+
+	info->nr = persistent__instances(id, &info->instances);
+	if (info->nr < 0)
+		return info->nr;
+
+	if (info->nr)
+		err = persistent_info__find_flags(info);
+	for (int i = 0; i < info->nr; i++)
+		info->nr_members = max(info->nr_members, info->instances[i].member + 1);
+
+	info->members = calloc(info->nr_members, sizeof(*info->members));
+	if (!info->members && info->nr)
+		err = -ENOMEM;
+	for (int i = 0; i < info->nr && !err; i++)
+		err = persistent_info__add_member(info, i);
+	if (err)
+		persistent_info__exit(info);
+	return err;
+}
+
+void persistent_info__exit(struct persistent_info *info)
+{
+	zfree(&info->instances);
+	zfree(&info->members);
+}
+
+/* It names tasks, counts nothing, and comes with every recording. */
+bool persistent_info__is_side_band(struct persistent_info *info, u32 member)
+{
+	struct perf_event_attr *attr = &info->members[member].attr;
+
+	return attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_DUMMY;
+}
+
+static void persistent_details__find_where(struct persistent_details *details)
+{
+	struct perf_persistent_instance *self = &details->query.self;
+	char *where = details->where, pid[32] = "", cpu[32] = "";
+
+	if (self->pid > 0)
+		scnprintf(pid, sizeof(pid), "pid %d", self->pid);
+	else if (!self->pid)
+		scnprintf(pid, sizeof(pid), "a task elsewhere");
+	if (self->cpu >= 0)
+		scnprintf(cpu, sizeof(cpu), "CPU %d", self->cpu);
+
+	scnprintf(where, sizeof(details->where), "%s%s%s%s%s", pid, *pid && *cpu ? " on " : "", cpu,
+		  details->cgroup[0] ? " in " : "", details->cgroup);
+}
+
+int persistent__details(int fd, struct persistent_details *details)
+{
+	int err;
+
+	details->query = (struct perf_persistent_query) {
+		.filter	     = (u64)(unsigned long)details->filter,
+		.filter_size = sizeof(details->filter),
+		.cgroup	     = (u64)(unsigned long)details->cgroup,
+		.cgroup_size = sizeof(details->cgroup),
+	};
+	details->filter[0] = '\0';
+	details->cgroup[0] = '\0';
+	err = persistent__query(fd, &details->query);
+	if (err)
+		return err;
+
+	/* What was too long was cut, the end of it too. */
+	details->filter[sizeof(details->filter) - 1] = '\0';
+	details->cgroup[sizeof(details->cgroup) - 1] = '\0';
+	persistent__printable(details->filter);
+	persistent__printable(details->cgroup);
+	persistent_details__find_where(details);
+	return 0;
+}
+
+const char *persistent__state(u32 state)
+{
+	static const char * const states[] = {
+		[PERF_PERSISTENT_STATE_ENABLED]	  = "enabled",
+		[PERF_PERSISTENT_STATE_DISABLED]  = "paused",
+		[PERF_PERSISTENT_STATE_SUSPENDED] = "suspended",
+		[PERF_PERSISTENT_STATE_OFFLINE]	  = "offline",
+		[PERF_PERSISTENT_STATE_ERROR]	  = "error",
+		[PERF_PERSISTENT_STATE_EXITED]	  = "exited",
+		[PERF_PERSISTENT_STATE_EXPIRED]	  = "expired",
+		[PERF_PERSISTENT_STATE_REVOKED]	  = "revoked",
+	};
+
+	return state < ARRAY_SIZE(states) ? states[state] : "unknown";
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_PERSISTENT_INFO_H
+#define __PERF_PERSISTENT_INFO_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <linux/perf_event.h>
+#include <linux/types.h>
+
+struct strbuf;
+
+/*
+ * An id with all that its events are made of.
+ */
+struct persistent_info {
+	u32				id;
+	char				name[PERF_PERSISTENT_NAME_MAX];
+	bool				uncommitted;
+	bool				every_cpu;
+	int				nr;
+	struct perf_persistent_instance	*instances;
+	u32				nr_members;
+	struct persistent_info_member {
+		bool			known;
+		struct perf_event_attr	attr;
+		char			label[PERF_PERSISTENT_LABEL_MAX];
+	} *members;
+};
+
+int persistent_info__init(struct persistent_info *info, u32 id);
+void persistent_info__exit(struct persistent_info *info);
+bool persistent_info__is_side_band(struct persistent_info *info, u32 member);
+
+/*
+ * One instance, of which more is known than the list of instances tells.
+ */
+struct persistent_details {
+	struct perf_persistent_query	query;
+	char				filter[1024];
+	char				cgroup[PATH_MAX];
+	char				where[PATH_MAX + 64];
+};
+
+int persistent__details(int fd, struct persistent_details *details);
+const char *persistent__state(u32 state);
+
+/*
+ * Names for what it counts, which anybody may know.
+ */
+int persistent__parse_types(char *types, char sep, struct strbuf *sb);
+int persistent__types(u32 id, char sep, struct strbuf *sb);
+char *persistent__describe(const char *name);
+
+#endif /* __PERF_PERSISTENT_INFO_H */

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * perf record, stat --persistent: open the events of a recording, as they were
+ * asked for or not at all.
+ */
+#include "persistent-start.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <perf/cpumap.h>
+#include <perf/threadmap.h>
+#include "cgroup.h"
+#include "debug.h"
+#include "evlist.h"
+#include "perf-sys.h"
+#include "rlimit.h"
+#include "target.h"
+#include "thread_map.h"
+
+/* All are opened again, but not for ever. */
+#define OPEN_AGAIN	1
+#define MAX_TRIES	10
+
+/* Side-band of all CPUs has no thread. */
+int evsel__persistent_threads(struct evsel *evsel)
+{
+	return evsel->core.system_wide ? 1 : perf_thread_map__nr(evsel->core.threads);
+}
+
+static int evsel__target_pid(struct evsel *evsel, int thread)
+{
+	if (evsel->cgrp)
+		return evsel->cgrp->fd;
+	return evsel->core.system_wide ? -1 : perf_thread_map__pid(evsel->core.threads, thread);
+}
+
+/* "on CPU 1", "of task 42 on CPU 1": where an error was */
+const char *evsel__persistent_place(struct evsel *evsel, struct perf_cpu cpu, int thread,
+				    char *buf, size_t size)
+{
+	int pid = evsel->cgrp ? -1 : evsel__target_pid(evsel, thread), len = 0;
+
+	buf[0] = '\0';
+	if (evsel->cgrp)
+		len = scnprintf(buf, size, " in cgroup %s", evsel->cgrp->name);
+	else if (pid >= 0)
+		len = scnprintf(buf, size, " of task %d", pid);
+	if (cpu.cpu >= 0)
+		scnprintf(buf + len, size - len, " on CPU %d", cpu.cpu);
+	return buf;
+}
+
+static bool is_online(struct perf_cpu cpu)
+{
+	struct perf_cpu_map *online = perf_cpu_map__new_online_cpus();
+	bool ret = perf_cpu_map__has(online, cpu);
+
+	perf_cpu_map__put(online);
+	return ret;
+}
+
+static void persistent_start__open_error(struct persistent_start *start, struct evsel *evsel,
+					 struct perf_cpu cpu, int thread, int err)
+{
+	char msg[BUFSIZ], place[128];
+
+	if (cpu.cpu >= 0 && !is_online(cpu))
+		scnprintf(msg, sizeof(msg), "the CPU is not online");
+	else if (err == ESRCH)
+		scnprintf(msg, sizeof(msg), "the task is gone");
+	else if (evsel->cgrp && err == ENOENT)
+		scnprintf(msg, sizeof(msg), "not supported, or no perf_event controller is there");
+	else
+		evsel__open_strerror(evsel, start->target, err, msg, sizeof(msg));
+	pr_err("%s%s: %s\n", evsel__name(evsel),
+	       evsel__persistent_place(evsel, cpu, thread, place, sizeof(place)), msg);
+	if (err == EACCES && !evsel->core.attr.exclude_kernel && !target__has_cpu(start->target))
+		pr_err("Hint: the modifier u leaves out the kernel, and takes no more rights\n");
+}
+
+/* Of the events that nobody asked for by name, those that there are. */
+static bool persistent_start__skips(struct persistent_start *start, int err)
+{
+	return start->skip_unsupported && (err == -ENOENT || err == -EOPNOTSUPP);
+}
+
+/*
+ * A thread that ended between being listed and opened is left out. And a task
+ * whose event is inherited may have swapped contexts with its child, so that a
+ * leader that is there already is not in the context of its sibling.
+ */
+static bool persistent_start__may_try_again(struct persistent_start *start, struct evsel *evsel,
+					    int thread, int err)
+{
+	if (err == ESRCH && evsel__persistent_threads(evsel) > 1)
+		return !thread_map__remove(evsel->core.threads, thread);
+
+	return err == EINVAL && evsel->core.attr.inherit && !evsel__is_group_leader(evsel) &&
+	       !target__has_cpu(start->target) && start->tries++ < MAX_TRIES;
+}
+
+/* No fall-backs: what the kernel refuses is an error, said of that event. */
+static int persistent_start__open_one(struct persistent_start *start, struct evsel *evsel,
+				      int idx, int thread)
+{
+	struct perf_cpu cpu = perf_cpu_map__cpu(evsel->core.cpus, idx);
+	unsigned long flags = PERF_FLAG_FD_CLOEXEC | (evsel->cgrp ? PERF_FLAG_PID_CGROUP : 0);
+	struct evsel *leader = evsel__leader(evsel);
+	int leader_fd = leader == evsel ? -1 : PERSISTENT_FD(leader, idx, thread);
+	enum rlimit_action limit = NO_CHANGE;
+	int err, fd;
+
+	do {
+		fd = sys_perf_event_open(&evsel->core.attr, evsel__target_pid(evsel, thread),
+					 cpu.cpu, leader_fd, flags);
+	} while (fd < 0 && errno == EMFILE && rlimit__increase_nofile(&limit));
+
+	PERSISTENT_FD(evsel, idx, thread) = fd;
+	if (fd >= 0)
+		return 0;
+
+	err = errno;
+	if (persistent_start__may_try_again(start, evsel, thread, err))
+		return OPEN_AGAIN;
+	if (!persistent_start__skips(start, -err))
+		persistent_start__open_error(start, evsel, cpu, thread, err);
+	return -err;
+}
+
+static int persistent_start__open_evsel(struct persistent_start *start, struct evsel *evsel)
+{
+	int err, nr_cpus = perf_cpu_map__nr(evsel->core.cpus);
+	int nr_threads = evsel__persistent_threads(evsel);
+
+	if (perf_evsel__alloc_fd(&evsel->core, nr_cpus, nr_threads) < 0)
+		return -ENOMEM;
+
+	for (int idx = 0; idx < nr_cpus; idx++) {
+		for (int thread = 0; thread < nr_threads; thread++) {
+			err = persistent_start__open_one(start, evsel, idx, thread);
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}
+
+static int persistent_start__open_all(struct persistent_start *start)
+{
+	struct evsel *evsel, *tmp;
+	int err;
+
+	evlist__for_each_entry_safe(start->evlist, tmp, evsel) {
+		err = persistent_start__open_evsel(start, evsel);
+		if (persistent_start__skips(start, err)) {
+			pr_info("%s is left out: it is not supported here\n", evsel__name(evsel));
+			evlist__remove(start->evlist, evsel);
+			evsel__delete(evsel);
+		} else if (err) {
+			return err;
+		}
+	}
+	return 0;
+}
+
+int persistent_start__open(struct persistent_start *start)
+{
+	char sbuf[STRERR_BUFSIZE];
+	struct evsel *evsel;
+	int err = persistent_start__check_ttl(start);
+
+	if (err)
+		return err;
+
+	/* From the beginning, so that all events have the same threads. */
+	while ((err = persistent_start__open_all(start)) == OPEN_AGAIN)
+		evlist__close(start->evlist);
+	if (err)
+		return err;
+
+	if (evlist__apply_filters(start->evlist, &evsel, start->target)) {
+		err = -errno;
+		pr_err("%s: the kernel refuses the filter \"%s\": %s\n", evsel__name(evsel),
+		       evsel->filter, str_error_r(errno, sbuf, sizeof(sbuf)));
+	}
+	return err;
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * perf persistent read: what a recording has counted since it was started. Each
+ * instance is opened, read and closed, so that any can be read, also those whose
+ * target has died; nothing but read() is done to it.
+ */
+#include "persistent-read.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/time64.h>
+#include "debug.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "parse-events.h"
+#include "persistent.h"
+#include "persistent-info.h"
+#include "persistent-json.h"
+#include "persistent-list.h"
+
+/* No group is larger: the kernel gives the size of what it reads 14 bits. */
+#define READ_MAX_U64	2048
+
+/*
+ * Find one event's values in what read() returned. A group is returned whole by
+ * each of its events; those without ids tell only which is the leader's.
+ */
+int persistent__parse_counts(const u64 *data, size_t nr, u64 read_format, u64 event_id,
+			     struct perf_counts_values *counts)
+{
+	bool group = read_format & PERF_FORMAT_GROUP, id = read_format & PERF_FORMAT_ID;
+	size_t entry = 1 + id + !!(read_format & PERF_FORMAT_LOST);
+	size_t times = !!(read_format & PERF_FORMAT_TOTAL_TIME_ENABLED) +
+		       !!(read_format & PERF_FORMAT_TOTAL_TIME_RUNNING);
+	size_t values = group ? 1 + times : 0;
+	u64 nr_events = group && nr ? data[0] : 1;
+
+	if (nr_events > READ_MAX_U64 || nr < group + times + nr_events * entry)
+		return -EBADMSG;
+	if (nr_events > 1 && !id)
+		return -ENODATA;
+
+	for (u64 i = 0; i < nr_events; i++, values += entry) {
+		/* The times of one event are between its value and its id. */
+		const u64 *rest = data + values + 1 + (group ? 0 : times);
+
+		if (group && id && rest[0] != event_id)
+			continue;
+		*counts = (struct perf_counts_values) {
+			.val  = data[values],
+			/* Without both there is nothing to scale by. */
+			.ena  = times == 2 ? data[1] : 1,
+			.run  = times == 2 ? data[2] : 1,
+			.lost = read_format & PERF_FORMAT_LOST ? rest[id] : 0,
+		};
+		return 0;
+	}
+	return -ENODATA;
+}
+
+/*
+ * The label can be any text of its owner's choice, so it is believed only if it
+ * stands for the event that was opened.
+ */
+static struct evsel *evlist__find_label(struct evlist *evlist, const char *label,
+					const struct perf_event_attr *attr)
+{
+	struct parse_events_error error;
+	struct evsel *evsel;
+	int err;
+
+	parse_events_error__init(&error);
+	err = parse_events(evlist, label, &error);
+	parse_events_error__exit(&error);
+	if (err || evlist->core.nr_entries != 1)
+		return NULL;
+
+	evsel = evlist__first(evlist);
+	return evsel->core.attr.type == attr->type &&
+	       evsel->core.attr.config == attr->config ? evsel : NULL;
+}
+
+/*
+ * Returns what counts are to be multiplied by to get what the unit says. Only
+ * clocks and events of PMUs have any.
+ */
+double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
+			      char *unit, size_t size)
+{
+	struct evlist *evlist = evlist__new();
+	struct perf_event_attr copy = *attr;
+	struct evsel *evsel = NULL;
+	double scale = 1.0;
+
+	unit[0] = '\0';
+	if (!evlist)
+		return scale;
+
+	if (attr->type == PERF_TYPE_SOFTWARE) {
+		evsel = evsel__new(&copy);
+		if (evsel)
+			evlist__add(evlist, evsel);
+	} else if (attr->type == PERF_TYPE_RAW || attr->type >= PERF_TYPE_MAX) {
+		evsel = evlist__find_label(evlist, label, attr);
+	}
+
+	if (evsel) {
+		scale = evsel->scale;
+		scnprintf(unit, size, "%s", evsel->unit ?: "");
+	}
+	evlist__delete(evlist);
+	return scale;
+}
+
+struct persistent_read {
+	struct persistent_info		info;
+	const struct persistent_print	*print;
+	struct json_out			json;
+};
+
+/* One line of output: a member, or with -A one instance of it. */
+struct read_line {
+	const char			*label;
+	const struct persistent_details	*details;
+	char				unit[32];
+	double				scale;
+	struct perf_counts_values	counts;
+};
+
+static int persistent_read__instance(struct persistent_read *read_counts, int i,
+				     struct perf_counts_values *counts,
+				     struct persistent_details *details)
+{
+	struct perf_persistent_instance *instance = &read_counts->info.instances[i];
+	u64 format = read_counts->info.members[instance->member].attr.read_format;
+	int err = 0, fd = persistent__open(read_counts->info.id, instance->instance);
+	u64 data[READ_MAX_U64];
+	ssize_t len;
+
+	if (fd < 0)
+		return fd;
+
+	len = read(fd, data, sizeof(data));
+	if (len < 0)
+		err = -errno;
+	if (!err && details)
+		err = persistent__details(fd, details);
+	close(fd);
+	if (err)
+		return err;
+
+	/* A pinned event that did not get its counter. */
+	if (!len) {
+		*counts = (struct perf_counts_values) {};
+		return 0;
+	}
+	err = persistent__parse_counts(data, len / sizeof(u64), format, instance->event_id, counts);
+	if (!err)
+		perf_counts_values__scale(counts, /*scale=*/true, NULL);
+	return err;
+}
+
+static bool read_line__counted(const struct read_line *line)
+{
+	return line->counts.ena && line->counts.run;
+}
+
+static double read_line__percent(const struct read_line *line)
+{
+	return read_line__counted(line) ? 100.0 * line->counts.run / line->counts.ena : 0.0;
+}
+
+static void read_line__scnprintf_value(const struct read_line *line, bool big_num, char *buf,
+				       size_t size)
+{
+	if (!read_line__counted(line))
+		scnprintf(buf, size, "<not counted>");
+	else if (line->scale != 1.0)
+		snprintf(buf, size, big_num ? "%'.2f" : "%.2f", line->counts.val * line->scale);
+	else
+		snprintf(buf, size, big_num ? "%'" PRIu64 : "%" PRIu64, (u64)line->counts.val);
+}
+
+static void read_line__print(const struct read_line *line)
+{
+	char value[64];
+
+	read_line__scnprintf_value(line, /*big_num=*/true, value, sizeof(value));
+	if (line->details)
+		printf("%-14s ", line->details->where);
+	printf("%18s %-4s %s", value, line->unit, line->label);
+	if (read_line__counted(line) && line->counts.run < line->counts.ena)
+		printf("  (%.2f%%)", read_line__percent(line));
+	printf("\n");
+}
+
+static void read_line__separated(const struct read_line *line, struct persistent_read *read_counts)
+{
+	const char *sep = read_counts->print->separator;
+	char value[64];
+
+	read_line__scnprintf_value(line, /*big_num=*/false, value, sizeof(value));
+	if (line->details)
+		printf("%s%s", line->details->where, sep);
+	printf("%s%s%s%s%s%s%" PRIu64 "%s%.2f%s%s%s%u\n", value, sep, line->unit, sep, line->label,
+	       sep, (u64)line->counts.run, sep, read_line__percent(line), sep,
+	       read_counts->info.name, sep, read_counts->info.id);
+}
+
+static void read_line__json(const struct read_line *line, struct json_out *out)
+{
+	json_out__begin(out, NULL, '{');
+	json_out__string(out, "event", line->label);
+	if (line->details) {
+		const struct perf_persistent_instance *self = &line->details->query.self;
+
+		json_out__number(out, "instance", self->instance);
+		if (self->cpu >= 0)
+			json_out__number(out, "cpu", self->cpu);
+		if (self->pid >= 0)
+			json_out__number(out, "pid", self->pid);
+		if (line->details->cgroup[0])
+			json_out__string(out, "cgroup", line->details->cgroup);
+		json_out__string(out, "state", persistent__state(self->state));
+	}
+	if (read_line__counted(line) && line->scale != 1.0)
+		json_out__double(out, "value", line->counts.val * line->scale);
+	else if (read_line__counted(line))
+		json_out__number(out, "value", line->counts.val);
+	if (line->unit[0])
+		json_out__string(out, "unit", line->unit);
+	json_out__number(out, "enabled_ns", line->counts.ena);
+	json_out__number(out, "running_ns", line->counts.run);
+	json_out__double(out, "percent", read_line__percent(line));
+	json_out__number(out, "lost", line->counts.lost);
+	json_out__end(out, '}');
+}
+
+static void persistent_read__line(struct persistent_read *read_counts, struct read_line *line)
+{
+	if (read_counts->print->json)
+		read_line__json(line, &read_counts->json);
+	else if (read_counts->print->separator)
+		read_line__separated(line, read_counts);
+	else
+		read_line__print(line);
+}
+
+static int persistent_read__member(struct persistent_read *read_counts, u32 nr,
+				   struct persistent_details *details)
+{
+	struct persistent_info_member *member = &read_counts->info.members[nr];
+	struct read_line sum = { .label = member->label };
+	struct read_line line;
+	int err;
+
+	sum.scale = persistent__parse_unit(member->label, &member->attr, sum.unit,
+					   sizeof(sum.unit));
+	for (int i = 0; i < read_counts->info.nr; i++) {
+		if (read_counts->info.instances[i].member != nr)
+			continue;
+
+		line = sum;
+		line.details = details;
+		err = persistent_read__instance(read_counts, i, &line.counts, details);
+		/* It has ended meanwhile, which is no fault of those that are left. */
+		if (err == -ENOENT)
+			continue;
+		if (err)
+			return err;
+		if (details)
+			persistent_read__line(read_counts, &line);
+		sum.counts.val += line.counts.val;
+		sum.counts.ena += line.counts.ena;
+		sum.counts.run += line.counts.run;
+		sum.counts.lost += line.counts.lost;
+	}
+	if (!details)
+		persistent_read__line(read_counts, &sum);
+	return 0;
+}
+
+static int persistent_read__members(struct persistent_read *read_counts)
+{
+	const struct persistent_print *print = read_counts->print;
+	struct persistent_info *info = &read_counts->info;
+	struct persistent_details *details = NULL;
+	int err = 0;
+
+	if (print->no_aggr) {
+		details = malloc(sizeof(*details));
+		if (!details)
+			return -ENOMEM;
+	}
+	for (u32 i = 0; i < info->nr_members && !err; i++) {
+		if (info->members[i].known &&
+		    (print->details || !persistent_info__is_side_band(info, i)))
+			err = persistent_read__member(read_counts, i, details);
+	}
+	free(details);
+	return err;
+}
+
+static void persistent_read__begin(struct persistent_read *read_counts)
+{
+	struct json_out *out = &read_counts->json;
+	u32 id = read_counts->info.id;
+	u64 age = persistent__number(id, "age");
+
+	if (read_counts->print->json) {
+		json_out__begin(out, NULL, '{');
+		json_out__string(out, "name", read_counts->info.name);
+		json_out__number(out, "id", id);
+		json_out__number(out, "age_ns", age);
+		json_out__begin(out, "counts", '[');
+	} else if (!read_counts->print->separator) {
+		printf("%s, id %u, started %.3f seconds ago:\n\n", read_counts->info.name, id,
+		       (double)age / NSEC_PER_SEC);
+	}
+}
+
+static void persistent_read__end(struct persistent_read *read_counts)
+{
+	if (read_counts->print->json) {
+		json_out__end(&read_counts->json, ']');
+		json_out__end(&read_counts->json, '}');
+	} else if (!read_counts->print->separator) {
+		printf("\n");
+	}
+}
+
+static int persistent_read__id(struct persistent_read *read_counts, u32 id)
+{
+	char buf[STRERR_BUFSIZE];
+	int err = persistent_info__init(&read_counts->info, id);
+
+	if (!err) {
+		persistent_read__begin(read_counts);
+		err = persistent_read__members(read_counts);
+		persistent_read__end(read_counts);
+	}
+	if (err == -ENODATA)
+		pr_err("%s, id %u, cannot be read: its groups do not say which count is whose\n",
+		       read_counts->info.name, id);
+	else if (err)
+		pr_err("%s, id %u, cannot be read: %s\n", read_counts->info.name, id,
+		       persistent__strerror(id, err, buf, sizeof(buf)));
+	persistent_info__exit(&read_counts->info);
+	return err;
+}
+
+/* Goes on after an error: who asks for several gets those that can be had. */
+int persistent__read_counts(int argc, const char **argv, const struct persistent_print *print)
+{
+	struct persistent_read read_counts = { .print = print, .json.fp = stdout };
+	int err = 0;
+
+	setlocale(LC_NUMERIC, "");
+	if (print->json)
+		json_out__begin(&read_counts.json, NULL, '[');
+	for (int i = 0; i < argc; i++) {
+		int id = persistent__find(argv[i]);
+
+		err = (id < 0 ? id : persistent_read__id(&read_counts, id)) ?: err;
+	}
+	if (print->json)
+		json_out__end(&read_counts.json, ']');
+	return err;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_PERSISTENT_READ_H
+#define __PERF_PERSISTENT_READ_H
+
+#include <linux/perf_event.h>
+#include <linux/types.h>
+#include <perf/evsel.h>
+
+int persistent__parse_counts(const u64 *data, size_t nr, u64 read_format, u64 event_id,
+			     struct perf_counts_values *counts);
+double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
+			      char *unit, size_t size);
+
+#endif /* __PERF_PERSISTENT_READ_H */

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Names for what a persistent id counts, from what anybody may read in sysfs.
+ * The label says it better, but is for the entitled, and takes opening.
+ */
+#include "persistent-info.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <api/fs/fs.h>
+#include <api/fs/tracing_path.h>
+#include <linux/kernel.h>
+#include <linux/perf_event.h>
+#include "evsel.h"
+#include "persistent.h"
+#include "pmu.h"
+#include "pmus.h"
+#include "strbuf.h"
+
+struct tracepoint_name {
+	u64	config;
+	char	*name;
+};
+
+static struct tracepoint_name *tracepoints;
+static int nr_tracepoints;
+
+static void tracepoints__add(const char *system, const char *event)
+{
+	struct tracepoint_name *tmp, new = {};
+	char path[PATH_MAX];
+	unsigned long long id;
+
+	if (event[0] == '.')
+		return;
+	scnprintf(path, sizeof(path), "%s/events/%s/%s/id", tracing_path_mount(), system, event);
+	if (filename__read_ull(path, &id))
+		return;
+
+	if (!(nr_tracepoints & (nr_tracepoints - 1))) {
+		tmp = realloc(tracepoints, max(2 * nr_tracepoints, 1) * sizeof(*tmp));
+		if (!tmp)
+			return;
+		tracepoints = tmp;
+	}
+	new.config = id;
+	if (asprintf(&new.name, "%s:%s", system, event) >= 0)
+		tracepoints[nr_tracepoints++] = new;
+}
+
+/* Reading all of tracefs takes long, so that is done once for all ids. */
+static void tracepoints__load(void)
+{
+	DIR *systems = tracing_events__opendir();
+	struct dirent *system, *event;
+	DIR *events;
+	char *path;
+
+	if (!systems)
+		return;
+
+	while ((system = readdir(systems))) {
+		if (system->d_name[0] == '.')
+			continue;
+		path = get_events_file(system->d_name);
+		events = path ? opendir(path) : NULL;
+		put_events_file(path);
+		if (!events)
+			continue;
+		while ((event = readdir(events)))
+			tracepoints__add(system->d_name, event->d_name);
+		closedir(events);
+	}
+	closedir(systems);
+}
+
+/* Who may not read tracefs gets NULL. */
+static const char *tracepoints__find(u64 config)
+{
+	static bool loaded;
+
+	if (!loaded)
+		tracepoints__load();
+	loaded = true;
+
+	for (int i = 0; i < nr_tracepoints; i++) {
+		if (tracepoints[i].config == config)
+			return tracepoints[i].name;
+	}
+	return NULL;
+}
+
+static int add_generic(struct strbuf *sb, u32 type, u64 config)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr), .type = type, .config = config, .exclude_guest = 1,
+	};
+	struct evsel *evsel = evsel__new(&attr);
+	int err = evsel ? strbuf_addstr(sb, evsel__name(evsel)) : -ENOMEM;
+
+	if (evsel)
+		evsel__delete(evsel);
+	return err;
+}
+
+static int add_pmu(struct strbuf *sb, u32 type, u64 config)
+{
+	struct perf_pmu *pmu = perf_pmus__find_by_type(type);
+	const char *event = pmu ? perf_pmu__name_from_config(pmu, config) : NULL;
+
+	if (event)
+		return strbuf_addf(sb, "%s/%s/", pmu->name, event);
+	if (pmu)
+		return strbuf_addf(sb, "%s/config=0x%llx/", pmu->name, (unsigned long long)config);
+	return strbuf_addf(sb, "%u:0x%llx", type, (unsigned long long)config);
+}
+
+static int add_tracepoint(struct strbuf *sb, u64 config)
+{
+	const char *name = tracepoints__find(config);
+
+	if (name)
+		return strbuf_addstr(sb, name);
+	return strbuf_addf(sb, "tracepoint:%llu", (unsigned long long)config);
+}
+
+static int add_type(struct strbuf *sb, u32 type, u64 config)
+{
+	switch (type) {
+	case PERF_TYPE_HARDWARE:
+	case PERF_TYPE_SOFTWARE:
+	case PERF_TYPE_HW_CACHE:
+		return add_generic(sb, type, config);
+	case PERF_TYPE_TRACEPOINT:
+		return add_tracepoint(sb, config);
+	case PERF_TYPE_BREAKPOINT:
+		return strbuf_addstr(sb, "breakpoint");
+	case PERF_TYPE_RAW:
+		return strbuf_addf(sb, "r%llx", (unsigned long long)config);
+	default:
+		return add_pmu(sb, type, config);
+	}
+}
+
+/*
+ * Add the names of what sysfs calls TYPE:CONFIG, line by line, with a separator
+ * between them.
+ */
+int persistent__parse_types(char *types, char sep, struct strbuf *sb)
+{
+	unsigned long long config;
+	size_t start = sb->len;
+	int err = 0;
+	char *line;
+	u32 type;
+
+	while (!err && (line = strsep(&types, "\n"))) {
+		if (sscanf(line, "%u:%llx", &type, &config) != 2)
+			continue;
+		/* Side-band comes with every recording. */
+		if (type == PERF_TYPE_SOFTWARE && config == PERF_COUNT_SW_DUMMY)
+			continue;
+		if (sb->len > start)
+			err = strbuf_addch(sb, sep);
+		if (!err)
+			err = add_type(sb, type, config);
+	}
+	return err;
+}
+
+int persistent__types(u32 id, char sep, struct strbuf *sb)
+{
+	char types[4096];
+	int len = persistent__value(id, "types", types, sizeof(types));
+
+	return len < 0 ? len : persistent__parse_types(types, sep, sb);
+}
+
+/* For perf list, which has the name already. */
+char *persistent__describe(const char *name)
+{
+	char owner[64], *text = NULL;
+	struct strbuf types;
+	int id;
+
+	id = persistent__find_name(name);
+	if (id < 0)
+		return NULL;
+
+	strbuf_init(&types, 0);
+	if (persistent__types(id, ' ', &types) < 0 ||
+	    asprintf(&text, "Runs as id %d of %s: %s", id,
+		     persistent__owner(id, owner, sizeof(owner)), types.buf) < 0)
+		text = NULL;
+	strbuf_release(&types);
+	return text;
+}
