@@ -27,7 +27,7 @@ help: ## Show this text
 	@sed -nE 's/^# ([A-Z]+=[A-Z]+) +(.*)/  \1 \2/p' Makefile | while read -r name text; do \
 		printf '  %-15s %s\n' "$$name" "$$text"; done
 
-run: deps tree ## Show a session in the guest: record, let programs run, dump, report, stop
+run: deps tree ## Show a session in the guest: record, count, let programs run, look, stop
 	@scripts/build plain perf selftests guest
 	@vm/run --add vm/demo -- sh /root/demo
 
