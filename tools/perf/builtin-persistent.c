@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent: list, read, dump, pause and stop the recordings that the kernel
- * keeps.
+ * perf persistent: list, read, dump, flush, pause and stop the recordings that the
+ * kernel keeps.
  */
 #include "builtin.h"
 
@@ -14,25 +14,27 @@
 #include "util/persistent.h"
 #include "util/persistent-control.h"
 #include "util/persistent-dump.h"
+#include "util/persistent-flush.h"
 #include "util/persistent-list.h"
 #include "util/symbol.h"
 
 static const char * const persistent_subcommands[] = {
-	"list", "read", "dump", "pause", "resume", "stop", NULL
+	"list", "read", "dump", "flush", "pause", "resume", "stop", NULL
 };
 
 static const char * const persistent_usage[] = {
 	"perf persistent list [-v] [-j|-x <separator>]    show what the kernel keeps, and whose it is",
 	"perf persistent read [-A] [-j|-x <separator>] <name|id>...\n"
-	"                                                       print what has been counted",
+	"                                                         print what has been counted",
 	"perf persistent dump [-o <file>] <name|id>       write a snapshot of one, which goes on, to a perf.data",
+	"perf persistent flush -o <log> <name|id>         move what one until full holds to a log, so that it has room",
 	"perf persistent pause <name|id>...               neither count nor sample until they are resumed",
 	"perf persistent resume <name|id>...              go on with what was paused",
 	"perf persistent stop <name|id>...|--mine|--all   end some of them",
 	NULL
 };
 
-enum { USAGE_LIST, USAGE_READ, USAGE_DUMP, USAGE_PAUSE, USAGE_RESUME, USAGE_STOP };
+enum { USAGE_LIST, USAGE_READ, USAGE_DUMP, USAGE_FLUSH, USAGE_PAUSE, USAGE_RESUME, USAGE_STOP };
 
 static int check_print(struct persistent_print *print)
 {
@@ -123,6 +125,36 @@ static int cmd_persistent_dump(int argc, const char **argv)
 	return persistent__write_dump(id, path);
 }
 
+static int cmd_persistent_flush(int argc, const char **argv)
+{
+	const char *path = NULL;
+	const struct option options[] = {
+		OPT_STRING('o', "output", &path, "log", "file to append to"),
+		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
+		OPT_BOOLEAN('q', "quiet", &quiet, "do not print the summary"),
+		OPT_END()
+	};
+	const char * const usage[] = { persistent_usage[USAGE_FLUSH], NULL };
+	int id;
+
+	argc = parse_options(argc, argv, options, usage, 0);
+	if (argc != 1)
+		usage_with_options(usage, options);
+	if (!path) {
+		pr_err("-o: which log is to be appended to?\n");
+		return -EINVAL;
+	}
+
+	id = persistent__find(argv[0]);
+	if (id < 0)
+		return id;
+
+	if (quiet)
+		perf_quiet_option();
+	symbol__init(NULL);
+	return persistent__flush(id, path);
+}
+
 static int cmd_persistent_enable(int argc, const char **argv, const char *usage_line,
 				 const struct persistent_action *action)
 {
@@ -181,6 +213,7 @@ int cmd_persistent(int argc, const char **argv)
 		{ "list",	cmd_persistent_list },
 		{ "read",	cmd_persistent_read },
 		{ "dump",	cmd_persistent_dump },
+		{ "flush",	cmd_persistent_flush },
 		{ "pause",	cmd_persistent_pause },
 		{ "resume",	cmd_persistent_resume },
 		{ "stop",	cmd_persistent_stop },

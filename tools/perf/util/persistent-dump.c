@@ -88,7 +88,7 @@ static void dump_progress__stop(struct dump_progress *progress)
 		fputc('\n', stderr);
 }
 
-static void dump__report(struct persistent_reader *reader, const char *name, u32 id, int lost)
+static void dump__report(struct persistent_reader *reader, const char *name, u32 id)
 {
 	struct persistent_output *output = &dump_output;
 	unsigned long long bytes = persistent_reader__lost_bytes(reader);
@@ -98,8 +98,9 @@ static void dump__report(struct persistent_reader *reader, const char *name, u32
 		(unsigned long long)output->samples, name, id);
 	if (bytes)
 		pr_info("[ older records were overwritten: %llu bytes ]\n", bytes);
-	if (lost)
-		pr_info("[ lost for want of room in the buffer: %d samples ]\n", lost);
+	if (output->lost)
+		pr_info("[ lost for want of room in the buffer: %llu samples ]\n",
+			(unsigned long long)output->lost);
 	if (!quiet)
 		persistent_reader__print_horizon(reader, stderr);
 }
@@ -125,18 +126,16 @@ static int dump__write_buffers(struct persistent_reader *reader)
 
 static int dump__write(struct evlist *evlist, struct persistent_reader *reader, const char *path)
 {
-	int lost, err = persistent_output__open(&dump_output, evlist, path);
+	int err = persistent_output__open(&dump_output, evlist, path);
 
 	if (err)
 		return err;
 
-	lost = dump__write_buffers(reader);
-	if (lost < 0) {
-		persistent_output__abort(&dump_output);
-		return lost;
-	}
-	err = persistent_output__close(&dump_output);
-	return err ?: lost;
+	err = dump__write_buffers(reader);
+	if (!err)
+		return persistent_output__close(&dump_output);
+	persistent_output__abort(&dump_output);
+	return err;
 }
 
 static int dump__run(u32 id, const char *path)
@@ -160,27 +159,28 @@ static int dump__run(u32 id, const char *path)
 		err = persistent_reader__init(&reader, evlist);
 	if (!err)
 		err = dump__write(evlist, &reader, path);
-	if (err >= 0)
-		dump__report(&reader, name, id, err);
+	if (!err)
+		dump__report(&reader, name, id);
 
 	persistent_reader__exit(&reader);
 	evlist__close(evlist);
 	evlist__delete(evlist);
-	return min(err, 0);
+	return err;
 }
 
 /* Returns 0 or, having said what is wrong, a negative error. */
 int persistent__write_dump(u32 id, const char *path)
 {
-	char name[PERF_PERSISTENT_NAME_MAX];
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	int err = persistent__check_buffer(id);
 
-	if (persistent__name(id, name) && !persistent__number(id, "buffer_bytes")) {
-		pr_err("%s, id %u, only counts and has no buffer: 'perf persistent read %s' prints the counts\n",
-		       name, id, name);
-		return -ENODATA;
+	if (err)
+		return err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		/* What is ignored, as nohup does, stays so. */
+		if (signal(ends[i], dump__interrupted) == SIG_IGN)
+			signal(ends[i], SIG_IGN);
 	}
-
-	signal(SIGINT, dump__interrupted);
-	signal(SIGTERM, dump__interrupted);
 	return dump__run(id, path);
 }

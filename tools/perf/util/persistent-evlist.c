@@ -19,6 +19,7 @@
 #include <internal/lib.h>
 #include <internal/xyarray.h>
 #include "clockid.h"
+#include "counts.h"
 #include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
@@ -112,14 +113,20 @@ static u64 *evsel__find_count(struct evsel *evsel, u64 *data, u64 nr, u64 event_
 	return NULL;
 }
 
-static int evsel__read_absolute(struct evsel *evsel, int fd, u64 event_id,
+static int evsel__read_absolute(struct evsel *evsel, int fd, struct persistent_instance *instance,
 				struct perf_counts_values *count)
 {
 	u64 read_format = evsel->core.attr.read_format;
 	u64 values[3 + 3 * MAX_GROUP], *data = values, *found, nr;
+	ssize_t len = read(fd, values, sizeof(values));
 
-	if (read(fd, values, sizeof(values)) <= 0)
-		return -errno ?: -ENODATA;
+	if (len < 0)
+		return -errno;
+	/* A pinned event that did not get its counter adds nothing. */
+	if (!len) {
+		*count = instance->base;
+		return 0;
+	}
 
 	/* The value comes first of a single event, and after the times of a group. */
 	nr = read_format & PERF_FORMAT_GROUP ? *data++ : 1;
@@ -130,7 +137,7 @@ static int evsel__read_absolute(struct evsel *evsel, int fd, u64 event_id,
 	if (!(read_format & PERF_FORMAT_GROUP))
 		return 0;
 
-	found = evsel__find_count(evsel, data, nr, event_id);
+	found = evsel__find_count(evsel, data, nr, instance->info.event_id);
 	if (!found)
 		return -ENODATA;
 	count->val = *found;
@@ -152,12 +159,68 @@ int evsel__read_persistent(struct evsel *evsel, int cpu_map_idx, int thread,
 	if (!instance)
 		return 0;
 
-	err = evsel__read_absolute(evsel, FD(evsel, cpu_map_idx, thread),
-				   instance->info.event_id, count);
+	err = evsel__read_absolute(evsel, FD(evsel, cpu_map_idx, thread), instance, count);
+	if (err)
+		return err;
 	count->val -= instance->base.val;
 	count->ena -= instance->base.ena;
 	count->run -= instance->base.run;
-	return err;
+	return 0;
+}
+
+/*
+ * A task's event that is bound to a CPU is enabled while the task runs anywhere,
+ * and has its counter while it runs there. So only all CPUs together tell for how
+ * long there was none: that is shared out, and the rest is no reason to scale.
+ */
+void persistent__share_times(struct perf_counts_values *count, u64 ena, u64 run)
+{
+	if (run >= ena)
+		count->ena = count->run;
+	else if (run)
+		count->ena = (double)count->run * ena / run;
+}
+
+static struct perf_counts_values *evsel__task_count(struct evsel *evsel, int cpu_map_idx,
+						    int thread)
+{
+	struct persistent_instance *instance;
+
+	instance = evsel__persistent_instance(evsel, cpu_map_idx, thread);
+	if (!instance || instance->info.pid == -1 || instance->info.cpu == -1)
+		return NULL;
+	return perf_counts(evsel->counts, cpu_map_idx, thread);
+}
+
+static void evsel__share_thread_times(struct evsel *evsel, int thread)
+{
+	/* What it had on CPUs that were not chosen is not known. */
+	u64 ena = evsel->persistent->some_cpus ? 0 : UINT64_MAX, run = 0;
+	int nr_cpus = perf_cpu_map__nr(evsel->core.cpus);
+	struct perf_counts_values *count;
+
+	for (int idx = 0; idx < nr_cpus; idx++) {
+		count = evsel__task_count(evsel, idx, thread);
+		if (!count)
+			continue;
+		run += count->run;
+		/* They were not enabled at quite the same time. */
+		if (count->ena < ena)
+			ena = count->ena;
+	}
+
+	for (int idx = 0; idx < nr_cpus; idx++) {
+		count = evsel__task_count(evsel, idx, thread);
+		if (count)
+			persistent__share_times(count, ena, run);
+	}
+}
+
+/* For perf stat, after all have been read and before they are scaled */
+void evsel__share_persistent_times(struct evsel *evsel)
+{
+	for (int i = 0; i < perf_thread_map__nr(evsel->core.threads); i++)
+		evsel__share_thread_times(evsel, i);
 }
 
 /* Samples for which there was no room since this reader began */
@@ -199,10 +262,22 @@ int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel)
 	return 0;
 }
 
+static const char *evsel__scnprintf_recording(struct evsel *evsel, char *buf, size_t size)
+{
+	char name[PERF_PERSISTENT_NAME_MAX];
+
+	if (evsel->persistent && persistent__name(evsel->persistent->id, name))
+		scnprintf(buf, size, "%s of %s", evsel__name(evsel), name);
+	else
+		scnprintf(buf, size, "%s", evsel__name(evsel));
+	return buf;
+}
+
 /* Their records lie in one file, which has one clock and one place for the id. */
 int evlist__check_persistent(struct evlist *evlist)
 {
 	struct evsel *evsel, *first = evlist__first(evlist);
+	char name[256], first_name[256];
 	const char *what = NULL;
 
 	evlist__for_each_entry(evlist, evsel) {
@@ -215,10 +290,28 @@ int evlist__check_persistent(struct evlist *evlist)
 			what = "say who they are in different ways";
 		if (what) {
 			pr_err("%s and %s %s, so they cannot be read together\n",
-			       evsel__name(first), evsel__name(evsel), what);
+			       evsel__scnprintf_recording(first, first_name, sizeof(first_name)),
+			       evsel__scnprintf_recording(evsel, name, sizeof(name)), what);
 			return -EINVAL;
 		}
 	}
+	return 0;
+}
+
+/* Tracepoints in a perf.data without their formats make other perfs refuse it. */
+int evlist__check_persistent_formats(struct evlist *evlist __maybe_unused)
+{
+#ifndef HAVE_LIBTRACEEVENT
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (!evsel->persistent || evsel->core.attr.type != PERF_TYPE_TRACEPOINT)
+			continue;
+		pr_err("cannot write %s to a perf.data: libtraceevent is necessary for tracepoint support\n",
+		       evsel__name(evsel));
+		return -EOPNOTSUPP;
+	}
+#endif
 	return 0;
 }
 
@@ -248,6 +341,7 @@ void evlist__set_persistent_opts(struct evlist *evlist, struct record_opts *opts
 
 int evlist__reopen_persistent(struct evlist *evlist)
 {
+	char buf[STRERR_BUFSIZE];
 	struct evsel *evsel;
 	int err;
 
@@ -255,7 +349,7 @@ int evlist__reopen_persistent(struct evlist *evlist)
 		err = evsel__open_persistent(evsel, 0, perf_cpu_map__nr(evsel->core.cpus));
 		if (err) {
 			pr_err("%s cannot be opened again: %s\n", evsel__name(evsel),
-			       strerror(-err));
+			       persistent__strerror(evsel->persistent->id, err, buf, sizeof(buf)));
 			return err;
 		}
 		err = evsel__add_persistent_ids(evlist, evsel);

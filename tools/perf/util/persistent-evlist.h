@@ -2,6 +2,7 @@
 #ifndef __PERF_PERSISTENT_EVLIST_H
 #define __PERF_PERSISTENT_EVLIST_H
 
+#include <stdbool.h>
 #include <linux/perf_event.h>
 #include <linux/types.h>
 #include <perf/evsel.h>
@@ -28,6 +29,7 @@ struct persistent_member {
 	u32		id;
 	u32		member;
 	u32		flags;
+	bool		some_cpus;
 	struct xyarray	*instances;
 };
 
@@ -46,6 +48,7 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 			      const struct persistent_choice *choice);
 int evlist__reopen_persistent(struct evlist *evlist);
 int evlist__check_persistent(struct evlist *evlist);
+int evlist__check_persistent_formats(struct evlist *evlist);
 void evlist__set_persistent_opts(struct evlist *evlist, struct record_opts *opts);
 
 struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx,
@@ -55,6 +58,8 @@ struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu
 int evsel__open_persistent(struct evsel *evsel, int start_cpu_map_idx, int end_cpu_map_idx);
 int evsel__read_persistent(struct evsel *evsel, int cpu_map_idx, int thread,
 			   struct perf_counts_values *count);
+void persistent__share_times(struct perf_counts_values *count, u64 ena, u64 run);
+void evsel__share_persistent_times(struct evsel *evsel);
 int evsel__persistent_lost(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost);
 int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel);
 void evsel__exit_persistent(struct evsel *evsel);

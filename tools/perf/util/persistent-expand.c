@@ -184,6 +184,20 @@ static int evlist__expand_all(struct evlist *evlist, struct target *target,
 	return nr;
 }
 
+/* Who wants records may have named one that counts. */
+static int evlist__check_buffers(struct evlist *evlist)
+{
+	struct evsel *evsel;
+	int err;
+
+	evlist__for_each_entry(evlist, evsel) {
+		err = evsel->persistent ? persistent__check_buffer(evsel->persistent->id) : 0;
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
 /*
  * Put all members of a recording in the place of what names it, those for
  * side-band if they are wanted. Returns how many there are, or a negative
@@ -206,6 +220,10 @@ int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool
 
 	if (!side_band)
 		nr -= evlist__remove_side_band(evlist);
+	else
+		err = evlist__check_buffers(evlist);
+	if (err)
+		return err;
 	if (!nr) {
 		pr_err("the recording has nothing but side-band, which counts nothing\n");
 		return -ENODATA;
@@ -219,6 +237,18 @@ int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool
 	if (evlist__has_only_persistent(evlist) && target__none(target))
 		target->system_wide = true;
 	return err ?: nr;
+}
+
+/* Returns 0 or, having said which option cannot be given, a negative error. */
+int reopened__check_options(const struct reopened_refused *refused)
+{
+	for (; refused->option; refused++) {
+		if (!refused->given)
+			continue;
+		pr_err("%s is not supported with events that run already\n", refused->option);
+		return -EINVAL;
+	}
+	return 0;
 }
 
 /* They have counted for long: what matters is what is added from now on. */

@@ -10,6 +10,13 @@ struct fdarray;
 struct mmap_params;
 struct target;
 
+/* An option that means nothing for events that run already */
+struct reopened_refused {
+	const char	*option;
+	bool		given;
+};
+
+int reopened__check_options(const struct reopened_refused *refused);
 int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool side_band);
 bool evlist__has_only_persistent(struct evlist *evlist);
 int evlist__read_persistent_base(struct evlist *evlist);

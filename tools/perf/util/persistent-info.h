@@ -41,6 +41,12 @@ struct persistent_details {
 	char				where[PATH_MAX + 64];
 };
 
+/* As persistent/id=N,instance=M/ names it, where 0 is all of them */
+static inline u32 persistent_details__instance(const struct persistent_details *details)
+{
+	return details->query.self.instance + 1;
+}
+
 int persistent__details(int fd, struct persistent_details *details);
 const char *persistent__state(u32 state);
 

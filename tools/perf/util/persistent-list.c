@@ -154,8 +154,9 @@ static void list__print_instance(struct persistent_details *details)
 	char buffer[64], gap[32];
 
 	scnprintf_buffer(buffer, sizeof(buffer), query);
-	printf("        instance %u: %s, %s, %s, %llu lost", query->self.instance, details->where,
-	       persistent__state(query->self.state), buffer, (unsigned long long)query->lost);
+	printf("        instance %u: %s, %s, %s, %llu lost", persistent_details__instance(details),
+	       details->where, persistent__state(query->self.state), buffer,
+	       (unsigned long long)query->lost);
 	if (query->flags & PERF_PERSISTENT_GROUP_LEADER)
 		printf(", leads its group");
 	if (query->flags & PERF_PERSISTENT_GROUP_SIBLING)
@@ -174,7 +175,7 @@ static void list__json_instance(struct json_out *out, struct persistent_details 
 	struct perf_persistent_query *query = &details->query;
 
 	json_out__begin(out, NULL, '{');
-	json_out__number(out, "instance", query->self.instance);
+	json_out__number(out, "instance", persistent_details__instance(details));
 	if (query->self.cpu >= 0)
 		json_out__number(out, "cpu", query->self.cpu);
 	if (query->self.pid >= 0)

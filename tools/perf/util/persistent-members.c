@@ -46,12 +46,14 @@ struct persistent_set {
 	u32				id;
 	int				nr;
 	int				nr_threads;
+	bool				some_cpus;
 	struct persistent_place		*places;
 	pid_t				*pids;
 	int				*nths;
+	struct perf_thread_map		*threads;
 };
 
-static int persistent__ask(u32 id, int instance, struct persistent_answer *answer)
+static int persistent__ask(u32 id, u32 instance, struct persistent_answer *answer)
 {
 	int err, fd = persistent__open(id, instance);
 
@@ -67,6 +69,7 @@ static int persistent__ask(u32 id, int instance, struct persistent_answer *answe
 	answer->query.cgroup_size = sizeof(answer->cgroup) - 1;
 	err = persistent__query(fd, &answer->query);
 	close(fd);
+	persistent__printable(answer->label);
 	answer->attr.size = sizeof(answer->attr);
 	return err;
 }
@@ -229,6 +232,9 @@ static void evsel__parse_label(struct evsel *evsel, const char *label)
 		return;
 	evsel->name = strdup(label);
 
+	/* Its owner may have written what takes long to look up. */
+	if (strpbrk(label, "*?"))
+		return;
 	evlist = evlist__new();
 	if (!evlist)
 		return;
@@ -267,7 +273,10 @@ static int set__fill_evsel(struct persistent_set *set, struct evsel *evsel, int 
 	struct perf_cpu cpu;
 
 	evsel->core.cpus = set__cpus(set, from, to);
-	evsel->core.threads = tasks ? perf_thread_map__new_array(set->nr_threads, set->pids) :
+	/* One map for all, which has the names of the tasks once. */
+	if (tasks && !set->threads)
+		set->threads = perf_thread_map__new_array(set->nr_threads, set->pids);
+	evsel->core.threads = tasks ? perf_thread_map__get(set->threads) :
 				      perf_thread_map__new_dummy();
 	evsel->persistent = zalloc(sizeof(*evsel->persistent));
 	if (!evsel->core.cpus || !evsel->core.threads || !evsel->persistent)
@@ -275,6 +284,7 @@ static int set__fill_evsel(struct persistent_set *set, struct evsel *evsel, int 
 
 	evsel->persistent->id = set->id;
 	evsel->persistent->member = set->places[from].info.member;
+	evsel->persistent->some_cpus = set->some_cpus;
 	evsel->persistent->instances = xyarray__new(perf_cpu_map__nr(evsel->core.cpus),
 						    perf_thread_map__nr(evsel->core.threads),
 						    sizeof(struct persistent_instance));
@@ -288,6 +298,18 @@ static int set__fill_evsel(struct persistent_set *set, struct evsel *evsel, int 
 					  set->places[i].thread);
 		instance->info = set->places[i].info;
 	}
+	return 0;
+}
+
+/* Names that look the same when printed are still different cgroups. */
+static int evsel__set_cgroup(struct evsel *evsel, const char *name)
+{
+	if (!name)
+		return 0;
+	evsel->cgrp = cgroup__new(name, /*do_open=*/false);
+	if (!evsel->cgrp)
+		return -ENOMEM;
+	persistent__printable(evsel->cgrp->name);
 	return 0;
 }
 
@@ -311,9 +333,8 @@ static struct evsel *set__new_evsel(struct persistent_set *set, int from, int to
 	evsel->core.nr_members = 1;
 	evsel__parse_label(evsel, answer.label);
 	evsel__find_format(evsel);
-	if (set->places[from].cgroup)
-		evsel->cgrp = cgroup__new(set->places[from].cgroup, /*do_open=*/false);
-	if (set__fill_evsel(set, evsel, from, to)) {
+	if (evsel__set_cgroup(evsel, set->places[from].cgroup) ||
+	    set__fill_evsel(set, evsel, from, to)) {
 		evsel__delete(evsel);
 		return NULL;
 	}
@@ -363,6 +384,7 @@ static void set__exit(struct persistent_set *set)
 	free(set->places);
 	free(set->pids);
 	free(set->nths);
+	perf_thread_map__put(set->threads);
 }
 
 /*
@@ -372,14 +394,16 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 			      const struct persistent_choice *choice)
 {
 	struct perf_persistent_instance *instances;
-	struct persistent_set set = { .id = id };
-	char name[PERF_PERSISTENT_NAME_MAX] = "";
+	struct persistent_set set = {
+		.id	   = id,
+		.some_cpus = choice->cpus || choice->instance != PERSISTENT_ALL,
+	};
+	char name[PERF_PERSISTENT_NAME_MAX], buf[STRERR_BUFSIZE];
 	int err, nr = persistent__instances(id, &instances);
 
 	if (nr < 0) {
-		persistent__value(id, "name", name, sizeof(name));
-		pr_err("%s, id %u, cannot be opened: %s\n", name, id, nr == -EACCES ?
-		       "it is somebody else's, which takes CAP_PERFMON" : strerror(-nr));
+		pr_err("%s, id %u, cannot be opened: %s\n", persistent__name(id, name) ?: "(ended)",
+		       id, persistent__strerror(id, nr, buf, sizeof(buf)));
 		return nr;
 	}
 

@@ -71,7 +71,7 @@ void evlist__hang_up_ended(struct evlist *evlist, struct fdarray *pollfd)
 
 static void persistent_buffer__adapt_period(struct persistent_buffer *buffer)
 {
-	u64 sixteenths = buffer->len * 16 / buffer->size;
+	u64 sixteenths = buffer->came * 16 / buffer->size;
 	int period = buffer->period;
 
 	if (sixteenths > 4)
@@ -119,6 +119,7 @@ static int persistent_mmap__refill(struct perf_mmap *core)
 	if (!buffer->pending) {
 		persistent_buffer__consume(buffer);
 		buffer->len = 0;
+		buffer->came = 0;
 		err = persistent_buffer__is_idle(buffer) ? 0 : persistent_buffer__read(buffer);
 		if (err)
 			return err;

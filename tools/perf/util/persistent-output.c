@@ -121,10 +121,34 @@ static void persistent_output__features(struct persistent_output *output)
 	perf_header__clear_feat(header, HEADER_STAT);
 }
 
+static int persistent_output__start_session(struct persistent_output *output,
+					    struct perf_data *data)
+{
+	struct perf_session *session;
+
+	symbol_conf.buildid_mmap2 = true;
+	perf_tool__init(&output->tool, /*ordered_events=*/true);
+	session = perf_session__new(data, &output->tool);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+
+	output->session = session;
+	session->evlist = output->evlist;
+	perf_session__set_id_hdr_size(session);
+	evlist__set_persistent_opts(output->evlist, &output->opts);
+	output->tool.cgroup_events = output->opts.record_cgroup;
+	output->tool.namespace_events = output->opts.record_namespaces;
+	persistent_output__features(output);
+	if (output->opts.use_clockid &&
+	    perf_env__init_clock(&session->header.env, output->opts.clockid,
+				 output->opts.clockid_res_ns))
+		return -errno;
+	return 0;
+}
+
 int persistent_output__open(struct persistent_output *output, struct evlist *evlist,
 			    const char *path)
 {
-	struct perf_session *session;
 	int err;
 
 	*output = (struct persistent_output) {
@@ -132,32 +156,17 @@ int persistent_output__open(struct persistent_output *output, struct evlist *evl
 		.path	= path,
 		.data	= { .mode = PERF_DATA_MODE_WRITE },
 	};
-	err = persistent_output__create(output);
+	err = evlist__check_persistent_formats(evlist) ?: persistent_output__create(output);
 	if (err)
 		return err;
 
-	symbol_conf.buildid_mmap2 = true;
 	output->data.path = output->partial;
-	perf_tool__init(&output->tool, /*ordered_events=*/true);
-	session = perf_session__new(&output->data, &output->tool);
-	if (IS_ERR(session)) {
-		unlink(output->partial);
-		zfree(&output->partial);
-		return persistent_output__error(output, -PTR_ERR(session));
-	}
-
-	output->session = session;
-	session->evlist = evlist;
-	perf_session__set_id_hdr_size(session);
-	evlist__set_persistent_opts(evlist, &output->opts);
-	output->tool.cgroup_events = output->opts.record_cgroup;
-	output->tool.namespace_events = output->opts.record_namespaces;
-	persistent_output__features(output);
-	if ((output->opts.use_clockid &&
-	     perf_env__init_clock(&session->header.env, output->opts.clockid,
-				  output->opts.clockid_res_ns)) ||
-	    perf_session__write_header(session, evlist, perf_data__fd(&output->data), false) < 0) {
-		err = persistent_output__error(output, errno);
+	err = persistent_output__start_session(output, &output->data);
+	if (!err && perf_session__write_header(output->session, evlist,
+					       perf_data__fd(&output->data), false) < 0)
+		err = -errno;
+	if (err) {
+		persistent_output__error(output, -err);
 		persistent_output__abort(output);
 	}
 	return err;
@@ -213,6 +222,33 @@ int persistent_output__synthesize(struct persistent_output *output)
 	return err;
 }
 
+/*
+ * What cannot be finished, because more is appended to it, is as what goes through
+ * a pipe.
+ */
+int persistent_output__append(struct persistent_output *output, struct evlist *evlist,
+			      const char *path, int fd)
+{
+	int err;
+
+	*output = (struct persistent_output) {
+		.evlist	= evlist,
+		.path	= path,
+		.data	= { .mode = PERF_DATA_MODE_WRITE, .is_pipe = true, .file.fd = fd },
+	};
+	err = persistent_output__start_session(output, NULL);
+	if (err)
+		return persistent_output__error(output, -err);
+	if (lseek(fd, 0, SEEK_CUR) > 0)
+		return 0;
+
+	if (perf_header__write_pipe(fd) < 0)
+		return persistent_output__error(output, errno);
+	err = perf_event__synthesize_for_pipe(&output->tool, output->session, &output->data,
+					      persistent_output__put_event);
+	return err < 0 ? err : persistent_output__synthesize(output);
+}
+
 static void persistent_output__count(struct persistent_output *output,
 				     struct persistent_buffer *buffer)
 {
@@ -237,7 +273,7 @@ int persistent_output__write(struct persistent_output *output, struct persistent
 	return persistent_output__put(output, &finished_round, sizeof(finished_round));
 }
 
-static int persistent_output__put_lost(struct persistent_output *output, struct evsel *evsel,
+int persistent_output__put_lost(struct persistent_output *output, struct evsel *evsel,
 				       u64 id, u64 nr)
 {
 	struct perf_sample sample = { .id = id, .stream_id = id };
@@ -255,13 +291,13 @@ static int persistent_output__put_lost(struct persistent_output *output, struct 
 }
 
 /*
- * Returns how many samples the kernel had no room for, the reader's own way of
- * losing them, by overwriting, being another.
+ * The samples that the kernel had no room for; the reader's own way of losing
+ * them, by overwriting, is another.
  */
 int persistent_output__write_lost(struct persistent_output *output)
 {
 	struct persistent_instance *instance;
-	int err, idx, thread, total = 0;
+	int err, idx, thread;
 	struct evsel *evsel;
 	u64 lost;
 
@@ -273,10 +309,10 @@ int persistent_output__write_lost(struct persistent_output *output)
 								  instance->info.event_id, lost);
 			if (err)
 				return err;
-			total += lost;
+			output->lost += lost;
 		}
 	}
-	return total;
+	return 0;
 }
 
 /*

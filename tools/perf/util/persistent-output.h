@@ -8,6 +8,7 @@
 #include "tool.h"
 
 struct evlist;
+struct evsel;
 struct perf_session;
 struct persistent_reader;
 
@@ -25,12 +26,17 @@ struct persistent_output {
 	char			*partial;
 	u64			bytes;
 	u64			samples;
+	u64			lost;
 };
 
 int persistent_output__open(struct persistent_output *output, struct evlist *evlist,
 			    const char *path);
+int persistent_output__append(struct persistent_output *output, struct evlist *evlist,
+			      const char *path, int fd);
 int persistent_output__synthesize(struct persistent_output *output);
 int persistent_output__write(struct persistent_output *output, struct persistent_reader *reader);
+int persistent_output__put_lost(struct persistent_output *output, struct evsel *evsel,
+				u64 id, u64 nr);
 int persistent_output__write_lost(struct persistent_output *output);
 int persistent_output__close(struct persistent_output *output);
 void persistent_output__abort(struct persistent_output *output);

@@ -20,6 +20,7 @@
 #include "evsel.h"
 #include "parse-events.h"
 #include "persistent.h"
+#include "persistent-evlist.h"
 #include "persistent-info.h"
 #include "persistent-json.h"
 #include "persistent-list.h"
@@ -127,6 +128,7 @@ struct persistent_read {
 /* One line of output: a member, or with -A one instance of it. */
 struct read_line {
 	const char			*label;
+	const char			*cgroup;
 	const struct persistent_details	*details;
 	char				unit[32];
 	double				scale;
@@ -160,9 +162,48 @@ static int persistent_read__instance(struct persistent_read *read_counts, int i,
 		*counts = (struct perf_counts_values) {};
 		return 0;
 	}
-	err = persistent__parse_counts(data, len / sizeof(u64), format, instance->event_id, counts);
-	if (!err)
-		perf_counts_values__scale(counts, /*scale=*/true, NULL);
+	return persistent__parse_counts(data, len / sizeof(u64), format, instance->event_id,
+					counts);
+}
+
+static bool instance__is_task_on_cpu(struct perf_persistent_instance *instance)
+{
+	return instance->pid != -1 && instance->cpu != -1;
+}
+
+/* The times of a member's tasks: how long they ran, and had a counter for it */
+static int persistent_read__task_times(struct persistent_read *read_counts, u32 nr, u64 *ena,
+				       u64 *run)
+{
+	struct persistent_info *info = &read_counts->info;
+	struct perf_counts_values counts;
+	int err = 0, max_cpu = -1;
+	u64 *cpus;
+
+	for (int i = 0; i < info->nr; i++)
+		max_cpu = max(max_cpu, info->instances[i].cpu);
+	cpus = calloc(max_cpu + 2, sizeof(*cpus));
+	if (!cpus)
+		return -ENOMEM;
+
+	*run = 0;
+	for (int i = 0; i < info->nr && !err; i++) {
+		if (info->instances[i].member != nr ||
+		    !instance__is_task_on_cpu(&info->instances[i]))
+			continue;
+		err = persistent_read__instance(read_counts, i, &counts, NULL);
+		if (!err) {
+			cpus[info->instances[i].cpu] += counts.ena;
+			*run += counts.run;
+		}
+		err = err == -ENOENT ? 0 : err;
+	}
+
+	/* They were not enabled at quite the same time. */
+	*ena = UINT64_MAX;
+	for (int i = 0; i <= max_cpu; i++)
+		*ena = cpus[i] ? min(*ena, cpus[i]) : *ena;
+	free(cpus);
 	return err;
 }
 
@@ -195,6 +236,8 @@ static void read_line__print(const struct read_line *line)
 	if (line->details)
 		printf("%-14s ", line->details->where);
 	printf("%18s %-4s %s", value, line->unit, line->label);
+	if (!line->details && line->cgroup[0])
+		printf(" in %s", line->cgroup);
 	if (read_line__counted(line) && line->counts.run < line->counts.ena)
 		printf("  (%.2f%%)", read_line__percent(line));
 	printf("\n");
@@ -208,9 +251,12 @@ static void read_line__separated(const struct read_line *line, struct persistent
 	read_line__scnprintf_value(line, /*big_num=*/false, value, sizeof(value));
 	if (line->details)
 		printf("%s%s", line->details->where, sep);
-	printf("%s%s%s%s%s%s%" PRIu64 "%s%.2f%s%s%s%u\n", value, sep, line->unit, sep, line->label,
+	printf("%s%s%s%s%s%s%" PRIu64 "%s%.2f%s%s%s%u", value, sep, line->unit, sep, line->label,
 	       sep, (u64)line->counts.run, sep, read_line__percent(line), sep,
 	       read_counts->info.name, sep, read_counts->info.id);
+	if (!line->details && line->cgroup[0])
+		printf("%s%s", sep, line->cgroup);
+	printf("\n");
 }
 
 static void read_line__json(const struct read_line *line, struct json_out *out)
@@ -220,15 +266,15 @@ static void read_line__json(const struct read_line *line, struct json_out *out)
 	if (line->details) {
 		const struct perf_persistent_instance *self = &line->details->query.self;
 
-		json_out__number(out, "instance", self->instance);
+		json_out__number(out, "instance", persistent_details__instance(line->details));
 		if (self->cpu >= 0)
 			json_out__number(out, "cpu", self->cpu);
 		if (self->pid >= 0)
 			json_out__number(out, "pid", self->pid);
-		if (line->details->cgroup[0])
-			json_out__string(out, "cgroup", line->details->cgroup);
 		json_out__string(out, "state", persistent__state(self->state));
 	}
+	if (line->cgroup[0])
+		json_out__string(out, "cgroup", line->cgroup);
 	if (read_line__counted(line) && line->scale != 1.0)
 		json_out__double(out, "value", line->counts.val * line->scale);
 	else if (read_line__counted(line))
@@ -252,14 +298,28 @@ static void persistent_read__line(struct persistent_read *read_counts, struct re
 		read_line__print(line);
 }
 
+static void read_line__add(struct read_line *sum, const struct read_line *line)
+{
+	sum->counts.val += line->counts.val;
+	sum->counts.ena += line->counts.ena;
+	sum->counts.run += line->counts.run;
+	sum->counts.lost += line->counts.lost;
+}
+
 static int persistent_read__member(struct persistent_read *read_counts, u32 nr,
 				   struct persistent_details *details)
 {
 	struct persistent_info_member *member = &read_counts->info.members[nr];
-	struct read_line sum = { .label = member->label };
+	struct read_line sum = { .label = member->label, .cgroup = details->cgroup };
+	bool no_aggr = read_counts->print->no_aggr;
 	struct read_line line;
-	int err;
+	u64 ena, run;
+	int err = persistent_read__task_times(read_counts, nr, &ena, &run);
 
+	if (err)
+		return err;
+
+	details->cgroup[0] = '\0';
 	sum.scale = persistent__parse_unit(member->label, &member->attr, sum.unit,
 					   sizeof(sum.unit));
 	for (int i = 0; i < read_counts->info.nr; i++) {
@@ -267,40 +327,34 @@ static int persistent_read__member(struct persistent_read *read_counts, u32 nr,
 			continue;
 
 		line = sum;
-		line.details = details;
+		line.details = no_aggr ? details : NULL;
 		err = persistent_read__instance(read_counts, i, &line.counts, details);
 		/* It has ended meanwhile, which is no fault of those that are left. */
 		if (err == -ENOENT)
 			continue;
 		if (err)
 			return err;
-		if (details)
+		if (instance__is_task_on_cpu(&read_counts->info.instances[i]))
+			persistent__share_times(&line.counts, ena, run);
+		perf_counts_values__scale(&line.counts, /*scale=*/true, NULL);
+		if (no_aggr)
 			persistent_read__line(read_counts, &line);
-		sum.counts.val += line.counts.val;
-		sum.counts.ena += line.counts.ena;
-		sum.counts.run += line.counts.run;
-		sum.counts.lost += line.counts.lost;
+		read_line__add(&sum, &line);
 	}
-	if (!details)
+	if (!no_aggr)
 		persistent_read__line(read_counts, &sum);
 	return 0;
 }
 
 static int persistent_read__members(struct persistent_read *read_counts)
 {
-	const struct persistent_print *print = read_counts->print;
 	struct persistent_info *info = &read_counts->info;
-	struct persistent_details *details = NULL;
-	int err = 0;
+	struct persistent_details *details = malloc(sizeof(*details));
+	int err = details ? 0 : -ENOMEM;
 
-	if (print->no_aggr) {
-		details = malloc(sizeof(*details));
-		if (!details)
-			return -ENOMEM;
-	}
 	for (u32 i = 0; i < info->nr_members && !err; i++) {
-		if (info->members[i].known &&
-		    (print->details || !persistent_info__is_side_band(info, i)))
+		if (info->members[i].known && (read_counts->print->details ||
+					       !persistent_info__is_side_band(info, i)))
 			err = persistent_read__member(read_counts, i, details);
 	}
 	free(details);
@@ -361,7 +415,9 @@ int persistent__read_counts(int argc, const char **argv, const struct persistent
 	struct persistent_read read_counts = { .print = print, .json.fp = stdout };
 	int err = 0;
 
-	setlocale(LC_NUMERIC, "");
+	/* For people only: programs read the numbers of C. */
+	if (!print->json && !print->separator)
+		setlocale(LC_NUMERIC, "");
 	if (print->json)
 		json_out__begin(&read_counts.json, NULL, '[');
 	for (int i = 0; i < argc; i++) {

@@ -37,6 +37,17 @@
 /* How long a consumer waits for the one before it to be looked for again */
 #define CONSUMER_POLL_USEC	(10 * USEC_PER_MSEC)
 
+int persistent__check_buffer(u32 id)
+{
+	char name[PERF_PERSISTENT_NAME_MAX];
+
+	if (!persistent__name(id, name) || persistent__number(id, "buffer_bytes"))
+		return 0;
+	pr_err("%s, id %u, only counts and has no buffer: 'perf persistent read %s' prints the counts\n",
+	       name, id, name);
+	return -ENODATA;
+}
+
 struct persistent_buffer *persistent_reader__find(struct persistent_reader *reader, u64 id)
 {
 	for (int i = reader->nr - 1; i >= 0; i--) {
@@ -46,10 +57,20 @@ struct persistent_buffer *persistent_reader__find(struct persistent_reader *read
 	return NULL;
 }
 
+/* "CPU 1", for messages */
+static const char *persistent_buffer__of(struct persistent_buffer *buffer, char *buf, size_t size)
+{
+	if (buffer->cpu < 0)
+		return "a task";
+	scnprintf(buf, size, "CPU %d", buffer->cpu);
+	return buf;
+}
+
 /* A buffer has one consumer, and who comes next begins where that one stopped. */
 static int persistent_buffer__wait_mmap(struct persistent_buffer *buffer)
 {
 	bool told = false;
+	char of[32];
 
 	while (1) {
 		void *base = mmap(NULL, page_size + buffer->size,
@@ -63,8 +84,8 @@ static int persistent_buffer__wait_mmap(struct persistent_buffer *buffer)
 		if (errno != EBUSY || !buffer->consumes)
 			return -errno;
 		if (!told)
-			pr_info("[ another process consumes the buffer of CPU %d: waiting for it to end ]\n",
-				buffer->cpu);
+			pr_info("[ another process consumes the buffer of %s: waiting for it to end ]\n",
+				persistent_buffer__of(buffer, of, sizeof(of)));
 		told = true;
 		if (usleep(CONSUMER_POLL_USEC) < 0)
 			return -errno;
@@ -85,7 +106,7 @@ static int persistent_buffer__mmap(struct persistent_buffer *buffer, int nr_ours
 	buffer->foreign = query.nr_sharers > (u32)nr_ours;
 	buffer->backward = query.flags & PERF_PERSISTENT_OVERWRITE;
 	if (buffer->backward && buffer->consumes) {
-		pr_err("%s overwrites the oldest, so there is nothing to make room for: --consume is for recordings until full\n",
+		pr_err("%s overwrites the oldest, so there is nothing to make room for: only what is kept until it is full can be consumed\n",
 		       query.name);
 		return -EINVAL;
 	}
@@ -116,6 +137,7 @@ static int persistent_reader__add(struct persistent_reader *reader, struct evsel
 				  struct perf_persistent_instance *info)
 {
 	struct persistent_buffer *buffer;
+	char of[32];
 	int err;
 
 	if (!info->buffer_id)
@@ -139,8 +161,9 @@ static int persistent_reader__add(struct persistent_reader *reader, struct evsel
 	};
 	err = persistent_buffer__mmap(buffer, persistent_reader__count(reader, info->buffer_id));
 	if (err)
-		pr_err("the buffer of %s on CPU %d cannot be read: %s\n", evsel__name(evsel),
-		       buffer->cpu, err == -ENOENT ? "it was stopped" : strerror(-err));
+		pr_err("the buffer of %s (%s) cannot be read: %s\n", evsel__name(evsel),
+		       persistent_buffer__of(buffer, of, sizeof(of)),
+		       err == -ENOENT ? "it was stopped" : strerror(-err));
 	return err;
 }
 
@@ -212,16 +235,17 @@ void persistent_reader__exit(struct persistent_reader *reader)
 
 /*
  * One that was attached by somebody goes on, but nobody tells how far it is: of a
- * loop nothing can be taken any more.
+ * loop nothing can be taken any more. One that was stopped hangs up when it has
+ * written its last record.
  */
 static int persistent_buffer__reserved(struct persistent_buffer *buffer, u64 *reserved)
 {
 	struct perf_persistent_query query = {};
 	int err = persistent__query(buffer->fd, &query);
 
-	buffer->ended = err == -EINVAL || query.ended == PERF_PERSISTENT_STATE_EXPIRED;
 	*reserved = query.buffer_head;
 	if (err == -EINVAL) {
+		buffer->ended = true;
 		*reserved = ring_buffer_read_head(buffer->base);
 		if (buffer->backward)
 			*reserved -= buffer->size;
@@ -242,20 +266,22 @@ static void persistent_buffer__copy(struct persistent_buffer *buffer, u64 from, 
 
 /*
  * Whole records only: the last one may reach into what was overwritten. Nobody
- * but the kernel writes to a loop, but a consumer of a buffer that fills up can
- * write whatever it likes, and must not make a file that means something else.
+ * but the kernel writes records, but a consumer of a buffer that fills up can
+ * put its positions into the middle of one, where bytes are that the tasks chose,
+ * and must not make a file that means something else.
  */
 static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 {
 	struct perf_event_header *header;
+	char of[32];
 	u64 pos = 0;
 
 	while (pos + sizeof(*header) <= len) {
 		header = buffer->data + pos;
 		if (header->size < sizeof(*header) || header->size % sizeof(u64) ||
 		    !header->type || header->type >= PERF_RECORD_USER_TYPE_START) {
-			pr_err("the buffer of CPU %d holds something that is no record\n",
-			       buffer->cpu);
+			pr_err("the buffer of %s holds something that is no record\n",
+			       persistent_buffer__of(buffer, of, sizeof(of)));
 			return -EBADMSG;
 		}
 		if (pos + header->size > len)
@@ -300,6 +326,7 @@ static int persistent_buffer__read_backward(struct persistent_buffer *buffer)
 static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
 {
 	u64 head, reserved, tail = READ_ONCE(buffer->base->data_tail);
+	char of[32];
 	int err;
 
 	for (int i = 0; i < MAX_TRIES; i++) {
@@ -326,9 +353,12 @@ static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
 		return err;
 	}
 	buffer->len = 0;
+	buffer->lost_bytes += head - buffer->cursor;
+	buffer->cursor = head;
 	return 0;
 forged:
-	pr_err("the buffer of CPU %d: its consumer left impossible positions in it\n", buffer->cpu);
+	pr_err("the buffer of %s: its consumer left impossible positions in it\n",
+	       persistent_buffer__of(buffer, of, sizeof(of)));
 	return -EBADMSG;
 }
 
@@ -364,6 +394,8 @@ int persistent_buffer__read(struct persistent_buffer *buffer)
 	int err = buffer->backward ? persistent_buffer__read_backward(buffer) :
 				     persistent_buffer__read_forward(buffer);
 
+	/* What others write fills it as well. */
+	buffer->came = buffer->len;
 	if (!err && buffer->foreign)
 		persistent_buffer__keep(buffer, evlist__has_event, 0);
 	return err;

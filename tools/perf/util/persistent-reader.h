@@ -35,6 +35,7 @@ struct persistent_buffer {
 	void				*data;
 	u64				len;
 	u64				lost_bytes;
+	u64				came;
 	u64				delivered;
 	int				period;
 	int				idle;
@@ -57,6 +58,7 @@ struct persistent_reader {
 	u64				early_samples;
 };
 
+int persistent__check_buffer(u32 id);
 int persistent_reader__init(struct persistent_reader *reader, struct evlist *evlist);
 void persistent_reader__exit(struct persistent_reader *reader);
 int persistent_reader__read(struct persistent_reader *reader);

@@ -61,6 +61,14 @@ static void persistent_start__block_signals(struct persistent_start *start, sigs
 	sigprocmask(SIG_BLOCK, &block, old);
 }
 
+/* Anybody else who sends it wants perf to end. */
+static bool persistent_start__is_exec_error(struct persistent_start *start, int sig,
+					    siginfo_t *info)
+{
+	return sig == SIGUSR1 && info->si_code == SI_QUEUE && start->argv &&
+	       info->si_pid == start->evlist->workload.pid;
+}
+
 static int persistent_start__exec_error(struct persistent_start *start, siginfo_t *info)
 {
 	pr_err("the command '%s' cannot be run: %s\n", start->argv[0],
@@ -79,17 +87,17 @@ static int persistent_start__sleep(struct persistent_start *start, u64 ns)
 		sig = sigtimedwait(&start->ends, &info, &timeout);
 	} while (sig < 0 && errno == EINTR);
 
-	if (sig == SIGUSR1)
-		return persistent_start__exec_error(start, &info);
 	if (sig < 0)
 		return 0;
+	if (persistent_start__is_exec_error(start, sig, &info))
+		return persistent_start__exec_error(start, &info);
 	pr_err("interrupted: %s\n", strsignal(sig));
 	return -EINTR;
 }
 
 static int persistent_start__delay(struct persistent_start *start)
 {
-	u64 now = rdclock(), end = now + start->target->initial_delay * NSEC_PER_MSEC;
+	u64 now = rdclock(), end = now + (u64)start->target->initial_delay * NSEC_PER_MSEC;
 	int err = 0;
 
 	for (; !err && now < end; now = rdclock()) {
@@ -261,7 +269,7 @@ static int persistent_start__wait(struct persistent_start *start)
 	sigaddset(&wait, SIGCHLD);
 	do {
 		sig = sigwaitinfo(&wait, &info);
-		if (sig == SIGUSR1)
+		if (persistent_start__is_exec_error(start, sig, &info))
 			return persistent_start__exec_error(start, &info);
 		if (sig > 0 && sig != SIGCHLD)
 			kill(pid, SIGTERM);
@@ -296,11 +304,12 @@ static int persistent_start__run(struct persistent_start *start)
 	sigset_t old;
 	int err;
 
-	/* One file for each instance, before they are the kernel's alone. */
-	rlimit__increase_nofile(&limit);
 	err = persistent_start__fork(start);
 	if (err)
 		return err;
+
+	/* One file for each instance, before they are the kernel's alone; not for the command. */
+	rlimit__increase_nofile(&limit);
 
 	persistent_start__block_signals(start, &old);
 	err = persistent_start__set_up(start);

@@ -41,7 +41,7 @@ static u64 max_ttl(void)
 
 	if (is_perfmon() || sysctl__read_int("kernel/perf_event_persistent_max_ttl", &secs))
 		return UINT64_MAX;
-	return secs * NSEC_PER_SEC;
+	return (u64)secs * NSEC_PER_SEC;
 }
 
 /* What it will have once it is committed: what was asked for, or the default. */

@@ -23,8 +23,8 @@
 #include "perf-sys.h"
 #include "pmu.h"
 
-/* Where a search for the first instance that is left gives up. */
-#define PERSISTENT_MAX_PROBE	65536
+/* After so many numbers that are not in use, see whether the id still is. */
+#define PROBES_A_LOOK	65536
 
 #define END_TIMEOUT_MSEC	10000
 
@@ -302,13 +302,13 @@ int persistent__ids(u32 **ids)
  * A way of opening of its own: evsel__open() tries less and less of what was
  * asked for until the kernel agrees, and so would end with another event.
  */
-int persistent__open(u32 id, int instance)
+int persistent__open(u32 id, u32 instance)
 {
 	int fd, type = persistent__type();
 	struct perf_event_attr attr = {
 		.type	= type,
 		.size	= sizeof(attr),
-		.config	= id | (u64)(instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT,
+		.config	= id | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT,
 	};
 
 	if (type < 0)
@@ -318,18 +318,20 @@ int persistent__open(u32 id, int instance)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Numbers of instances are not used again, so the first ones may be gone. */
+/*
+ * Numbers of instances are not used again, so the first ones may be gone; how
+ * many, its owner chooses, who must not be able to hide it by that.
+ */
 int persistent__open_any(u32 id)
 {
 	char name[PERF_PERSISTENT_NAME_MAX];
-	int fd = persistent__value(id, "name", name, sizeof(name));
+	int fd = -ENOENT;
 
-	if (fd < 0)
-		return fd;
-
-	fd = -ENOENT;
-	for (int i = 0; i < PERSISTENT_MAX_PROBE && fd == -ENOENT; i++)
+	for (u32 i = 0; i < UINT_MAX && fd == -ENOENT; i++) {
+		if (!(i % PROBES_A_LOOK) && !persistent__name(id, name))
+			break;
 		fd = persistent__open(id, i);
+	}
 	return fd;
 }
 
@@ -370,8 +372,8 @@ int persistent__end(u32 id)
 }
 
 /*
- * Returns how many instances the id has and which; they may come and go while
- * the room for them is made.
+ * Returns how many instances the id has and which, or a negative error; they may
+ * come and go while the room for them is made.
  */
 int persistent__instances(u32 id, struct perf_persistent_instance **instances)
 {
@@ -398,6 +400,9 @@ int persistent__instances(u32 id, struct perf_persistent_instance **instances)
 		};
 	}
 	close(fd);
+	/* It ended after it was opened. */
+	if (!err && !query.nr_instances)
+		err = -ENOENT;
 	if (err) {
 		zfree(instances);
 		return err;
@@ -419,7 +424,7 @@ char *persistent__printable(char *text)
  * What the member was opened with: the kernel's own copy of the attr may have
  * been rewritten by a driver, and does not tell the name.
  */
-int persistent__member(u32 id, int instance, struct perf_event_attr *attr,
+int persistent__member(u32 id, u32 instance, struct perf_event_attr *attr,
 		       char label[PERF_PERSISTENT_LABEL_MAX])
 {
 	struct perf_persistent_query query = {

@@ -25,12 +25,12 @@ int persistent__parse_id(const char *str, u32 *id);
 int persistent__find_name(const char *name);
 char *persistent__printable(char *text);
 
-int persistent__open(u32 id, int instance);
+int persistent__open(u32 id, u32 instance);
 int persistent__open_any(u32 id);
 int persistent__end(u32 id);
 int persistent__query(int fd, struct perf_persistent_query *query);
 int persistent__instances(u32 id, struct perf_persistent_instance **instances);
-int persistent__member(u32 id, int instance, struct perf_event_attr *attr,
+int persistent__member(u32 id, u32 instance, struct perf_event_attr *attr,
 		       char label[PERF_PERSISTENT_LABEL_MAX]);
 
 #endif /* __PERF_PERSISTENT_H */

@@ -262,8 +262,29 @@ test_refused() {
 		must_fail "is not supported" \
 			perf record -o "$dir/x" -e "persistent/$name/" $option true
 	done
+	for option in "-F 99" "-c 1" "-m 2" "-i" "-b"
+	do
+		# shellcheck disable=SC2086
+		must_fail "^${option%% *} is not supported" \
+			perf top --stdio -e "persistent/$name/" $option
+	done
+	for option in "-m 2" "-D 10" "--filter-pids 1"
+	do
+		# shellcheck disable=SC2086
+		must_fail "^${option%% *} is not supported" \
+			perf trace -e "persistent/$name/" $option
+	done
+	must_fail "^--control is not supported" \
+		perf record -e "persistent/$name/" -o "$dir/x" --control fd:1
+	must_fail "^--control is not supported" perf stat -e "persistent/$name/" --control fd:1
 	must_fail "modifiers" perf record -o "$dir/x" -e "persistent/$name/u" true
 	must_fail "filtered" perf record -o "$dir/x" -e "persistent/$name/" --filter 'pid == 1' true
+	for option in "-c 5" -i -n -W --all-user --phys-data
+	do
+		# shellcheck disable=SC2086
+		must_fail "^${option%% *} .*run already" \
+			perf record -o "$dir/x" -e "persistent/$name/" $option true
+	done
 	must_fail "none of the CPUs" perf stat -e "persistent/$name/" -C 100000 true
 	is_listed "$name-2" && fail "something was started"
 	[ -e "$dir/x" ] && fail "a file was left"
@@ -305,6 +326,13 @@ then
 	echo "this kernel has no persistent events [Skipped]"
 	cleanup
 	[ $err -ne 0 ] && exit 1
+	exit 2
+fi
+
+if ! perf check feature -q libtraceevent
+then
+	echo "this perf has no tracepoints [Skipped]"
+	cleanup
 	exit 2
 fi
 

@@ -269,12 +269,36 @@ test_tiny_loop() {
 	finish "$before"
 }
 
+test_shared_loop() {
+	test="One event of a loop that others fill is followed as fast as they do"
+	before=$err
+	if ! command -v taskset > /dev/null
+	then
+		echo "$test: no taskset [Skipped]"
+		return
+	fi
+	perf record --persistent="$name" -C 0 -m 8 -e cpu-clock/period=100000/ -e $exec_event \
+		> "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
+	id=$(perf persistent list | sed -n "s/^$name *\([0-9]*\) .*/\1/p")
+	# Of the first event on this CPU, the second
+	perf record -e "persistent/id=$id,instance=2/" -o "$dir/data" -- taskset 1 \
+		sh -c "for i in \$(seq 40); do $prog; sleep 0.05; done" > "$dir/out" 2>&1 ||
+		fail "$(cat "$dir/out")"
+	[ "$(count_execs "$dir/data")" -ge 30 ] ||
+		fail "$(count_execs "$dir/data") of 40 execs: $(cat "$dir/out")"
+	perf script -i "$dir/data" 2> /dev/null | grep -q cpu-clock && fail "another event"
+	stop
+	finish "$before"
+}
+
 test_stopped() {
 	test="Following ends when the recording does"
 	before=$err
+	rm -f "$dir/data"
 	perf record -q -e "persistent/$name/" -o "$dir/data" 2> "$dir/out" &
 	pid=$!
-	sleep 2
+	# What is written first is written when it follows.
+	wait_for [ -s "$dir/data" ]
 	run_programs 2
 	stop
 	wait_for [ ! -e /proc/$pid ] || { fail "it does not end"; kill -INT $pid; }
@@ -348,6 +372,13 @@ then
 	exit 2
 fi
 
+if ! perf check feature -q libtraceevent
+then
+	echo "this perf has no tracepoints [Skipped]"
+	cleanup
+	exit 2
+fi
+
 cp /bin/true "$prog"
 
 start
@@ -364,6 +395,7 @@ test_readers
 test_growth
 test_stopped
 test_tiny_loop
+test_shared_loop
 test_hand_over
 test_tools
 

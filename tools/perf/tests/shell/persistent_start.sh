@@ -384,14 +384,24 @@ test_command() {
 test_wait() {
 	test="What ends perf ends the command, and the recording stays"
 	before=$err
-	perf record --persistent="$name" -e cpu-clock -m 1 sleep 100 > "$dir/out" 2>&1 &
-	waiting=$!
-	eventually 10 grep -q "^$name" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
-	kill -TERM $waiting
-	wait $waiting
-	[ $? -eq 143 ] || fail "not the status of a command that was terminated"
-	waiting=
-	has instances $((2 * cpus))
+	# USR1 is what a command that cannot be run sends, but it is not from there.
+	for signal in TERM USR1
+	do
+		perf record --persistent="$name" -e cpu-clock -m 1 sleep 100 \
+			> "$dir/out" 2>&1 &
+		waiting=$!
+		eventually 10 grep -q "^$name" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
+		kill -$signal $waiting
+		wait $waiting
+		[ $? -eq 143 ] || fail "$signal: not the status of a command that was terminated"
+		waiting=
+		has instances $((2 * cpus))
+		stop
+	done
+	perf stat --persistent="$name" -e task-clock -- sh -c 'ulimit -n' > "$dir/out" 2>&1 ||
+		fail "$(cat "$dir/out")"
+	grep -q "^$(ulimit -n)\$" "$dir/out" ||
+		fail "the command may open other than $(ulimit -n) files: $(cat "$dir/out")"
 	stop
 	finish "$before"
 }

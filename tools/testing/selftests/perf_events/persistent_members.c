@@ -70,6 +70,28 @@ TEST_F(members, join_on_other_cpu)
 	EXPECT_EQ(1, registry_count("ids"));
 }
 
+/* The samples of two events of the same kind say which of them they are of. */
+TEST_F(members, samples_are_told_apart)
+{
+	struct perf_event_attr attr = sampling_attr(FAULTS);
+	struct ring rings[2];
+	int i, fds[2];
+
+	pin(self->cpus[0]);
+	for (i = 0; i < 2; i++) {
+		fds[i] = event_open(&attr, -1, self->cpus[0], -1, 0);
+		ASSERT_LE(0, fds[i]);
+		ASSERT_EQ(self->id, DETACH(fds[i], .id = self->id, .member = i + 1));
+		ASSERT_EQ(0, ring_map(&rings[i], fds[i], 512 * 1024 / getpagesize(), PROT_READ));
+	}
+	drive(FAULTS, N);
+	for (i = 0; i < 2; i++) {
+		ASSERT_LE(N, ring_samples(&rings[i]));
+		EXPECT_EQ(event_id(fds[i]),
+			  *(__u64 *)&rings[i].data[sizeof(struct perf_event_header)]);
+	}
+}
+
 /* Another event joins it as another member. */
 TEST_F(members, join_as_other_member)
 {

@@ -241,7 +241,7 @@ TEST_F(inherited, exits_meanwhile)
 }
 
 /* Though children are born all the time, none of them counts until I am done. */
-TEST_F(inherited, while_forking)
+TEST_F_TIMEOUT(inherited, while_forking, 120)
 {
 	__u64 before;
 	int i;
