@@ -274,7 +274,7 @@ int persistent_output__write(struct persistent_output *output, struct persistent
 }
 
 int persistent_output__put_lost(struct persistent_output *output, struct evsel *evsel,
-				       u64 id, u64 nr)
+				u64 id, u64 nr)
 {
 	struct perf_sample sample = { .id = id, .stream_id = id };
 	struct perf_record_lost_samples_and_ids lost = {
