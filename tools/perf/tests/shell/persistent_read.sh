@@ -112,8 +112,9 @@ test_beside() {
 test_pipe() {
 	test="perf record -o - | perf script shows what runs meanwhile"
 	before=$err
-	nr=$(perf record -q -e "persistent/$name/" -o - -- sh -c "$prog; $prog; $prog" \
-		2> /dev/null | perf script -i - 2> /dev/null | grep -c "$exec_event: *filename=$prog ")
+	perf record -q -e "persistent/$name/" -o - -- sh -c "$prog; $prog; $prog" \
+		2> /dev/null | perf script -i - > "$dir/piped" 2> /dev/null
+	nr=$(grep -c "$exec_event: *filename=$prog " "$dir/piped")
 	[ "$nr" -eq 3 ] || fail "$nr of 3 execs"
 	finish "$before"
 }
