@@ -7,8 +7,10 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <linux/kernel.h>
+#include <linux/ring_buffer.h>
 #include <linux/string.h>
 #include <api/fs/fs.h>
 #include "debug.h"
@@ -53,6 +55,11 @@ static int flush__set_cursors(struct persistent_flush *flush)
 
 		if (!position)
 			return -ENOMEM;
+		if ((s64)(*position - ring_buffer_read_head(buffer->base)) > 0) {
+			pr_err("%s is ahead of the buffer of CPU %d: move it and the log away\n",
+			       flush->log.pos_path, buffer->cpu);
+			return -EINVAL;
+		}
 		if ((s64)(*position - buffer->cursor) > 0) {
 			buffer->cursor = *position;
 			persistent_buffer__consume(buffer);

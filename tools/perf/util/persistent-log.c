@@ -61,20 +61,26 @@ u64 *persistent_log__mark(struct persistent_log *log, char what, u64 id)
 	return &marks[log->nr_marks++].value;
 }
 
-static int persistent_log__write_pos(struct persistent_log *log, const char *path)
+static int persistent_log__write_pos(struct persistent_log *log, char *path)
 {
-	FILE *file = fopen(path, "we");
-	int err = 0;
+	int err = 0, fd = mkstemp(path);
+	FILE *file;
 
-	if (!file)
+	if (fd < 0)
 		return -errno;
+	file = fdopen(fd, "w");
+	if (!file) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
 
 	fprintf(file, LOG_MAGIC "\nsize %" PRIu64 "\nrecording %s\n", log->size, log->recording);
 	for (int i = 0; i < log->nr_marks; i++)
 		fprintf(file, "%c %" PRIu64 " %" PRIu64 "\n", log->marks[i].what,
 			log->marks[i].id, log->marks[i].value);
-	if (fflush(file) || ferror(file) || fsync(fileno(file)))
-		err = -errno;
+	if (fflush(file) || ferror(file) || fsync(fd))
+		err = -(errno ?: EIO);
 	if (fclose(file) && !err)
 		err = -errno;
 	return err;
@@ -107,7 +113,7 @@ int persistent_log__commit(struct persistent_log *log)
 
 	if (size < 0 || fsync(log->fd))
 		return persistent_log__error(log, "cannot write", errno);
-	if (asprintf(&new_pos, "%s.new", log->pos_path) < 0)
+	if (asprintf(&new_pos, "%s.XXXXXX", log->pos_path) < 0)
 		return -ENOMEM;
 
 	log->size = size;
@@ -140,32 +146,62 @@ static int persistent_log__parse(struct persistent_log *log, FILE *file)
 	return feof(file) ? 0 : -EINVAL;
 }
 
-static int persistent_log__read_pos(struct persistent_log *log)
+/* Somebody else's would say what is cut off and where the recording is. */
+static int persistent_log__check_owner(int fd, const char *path, struct stat *st)
 {
-	FILE *file = fopen(log->pos_path, "re");
-	struct stat st;
-	int err;
+	if (fstat(fd, st)) {
+		pr_err("cannot read %s: %m\n", path);
+		return -errno;
+	}
+	if (st->st_uid && st->st_uid != geteuid()) {
+		pr_err("%s is owned by neither root nor you\n", path);
+		return -EPERM;
+	}
+	return 0;
+}
 
-	if (fstat(log->fd, &st))
-		return persistent_log__error(log, "cannot read", errno);
-	if (!file && errno != ENOENT)
-		return persistent_log__error(log, "cannot read what belongs to", errno);
-	if (!file && st.st_size) {
+static int persistent_log__begin(struct persistent_log *log, u64 size)
+{
+	if (size) {
 		pr_err("%s is there, and is no log of perf persistent flush: %s is missing\n",
 		       log->path, log->pos_path);
 		return -EEXIST;
 	}
-	if (!file) {
-		snprintf(log->recording, sizeof(log->recording), "none");
-		return persistent_log__commit(log);
-	}
+	snprintf(log->recording, sizeof(log->recording), "none");
+	return persistent_log__commit(log);
+}
 
-	err = persistent_log__parse(log, file);
-	fclose(file);
-	if (!err && (u64)st.st_size < log->size)
+static int persistent_log__go_on(struct persistent_log *log, FILE *file, u64 size)
+{
+	struct stat st;
+	int err = persistent_log__check_owner(fileno(file), log->pos_path, &st);
+
+	if (!err)
+		err = persistent_log__parse(log, file);
+	if (!err && size < log->size)
 		err = -EINVAL;
 	if (err == -EINVAL)
 		pr_err("%s does not belong to %s: move both away\n", log->pos_path, log->path);
+	return err;
+}
+
+static int persistent_log__read_pos(struct persistent_log *log)
+{
+	struct stat st;
+	int err = persistent_log__check_owner(log->fd, log->path, &st);
+	FILE *file;
+
+	if (err)
+		return err;
+
+	file = fopen(log->pos_path, "re");
+	if (!file && errno == ENOENT)
+		return persistent_log__begin(log, st.st_size);
+	if (!file)
+		return persistent_log__error(log, "cannot read what belongs to", errno);
+
+	err = persistent_log__go_on(log, file, st.st_size);
+	fclose(file);
 	return err;
 }
 

@@ -173,6 +173,15 @@ test_refused() {
 	cp "$log" "$dir/short"
 	sed 's/^size .*/size 99999999/' "$log.pos" > "$dir/short.pos"
 	must_fail "does not belong" perf persistent flush -o "$dir/short" "$name"
+	sed 's/^\(p [0-9]*\) .*/\1 99999999/' "$log.pos" > "$dir/short.pos"
+	must_fail "$dir/short.pos is ahead" perf persistent flush -o "$dir/short" "$name"
+	cp "$log.pos" "$dir/short.pos"
+	if [ "$(id -u)" -eq 0 ]
+	then
+		chown nobody "$dir/short.pos"
+		must_fail "$dir/short.pos is owned by" \
+			perf persistent flush -o "$dir/short" "$name"
+	fi
 	# A limit on the size of files does what a full disk does.
 	run_programs 20
 	limit="trap '' XFSZ; ulimit -f $(($(wc -c < "$log") / 512)); exec perf"
