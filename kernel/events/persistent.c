@@ -26,6 +26,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/timekeeping.h>
+#include <linux/xarray.h>
 
 #include "internal.h"
 #include "persistent.h"
@@ -150,7 +151,7 @@ struct perf_persistent *perf_persistent_create(const struct perf_detach *d)
 		return ERR_PTR(-ENOMEM);
 
 	perf_persistent_kobj_init(pp);
-	xa_init(&pp->instances);
+	pp->instances = RB_ROOT;
 	INIT_LIST_HEAD(&pp->members);
 	INIT_WORK(&pp->expire, perf_persistent_expire);
 	hrtimer_init(&pp->timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS);
@@ -220,6 +221,26 @@ void perf_persistent_destroy(struct perf_persistent *pp)
 
 /* Members */
 
+/**
+ * perf_event_opened_attr - the attr that an event was opened with
+ * @event: event
+ *
+ * Return: it, in the kernel's size and zero beyond what was given, so that two are
+ * the same if they mean it
+ */
+struct perf_event_attr perf_event_opened_attr(struct perf_event *event)
+{
+	struct perf_event_attr attr = event->attr;
+
+	attr.type = event->opened.type;
+	attr.size = sizeof(attr);
+	attr.config = event->opened.config;
+	attr.sample_period = event->opened.sample_period;
+	*perf_event_attr_bits(&attr) = event->opened.bits;
+
+	return attr;
+}
+
 static void perf_member_put(struct perf_persistent_member *member)
 {
 	lockdep_assert_held(&perf_persistent_mutex);
@@ -235,17 +256,17 @@ static struct perf_persistent_member *
 perf_member_create(struct list_head *before, struct perf_event *event,
 		   const struct perf_detach *d)
 {
+	size_t len = strlen(d->label) + 1;
 	struct perf_persistent_member *member;
 
-	member = kzalloc(struct_size(member, label, strlen(d->label) + 1),
-			 GFP_KERNEL_ACCOUNT);
+	member = kzalloc(struct_size(member, label, len), GFP_KERNEL_ACCOUNT);
 	if (!member)
 		return ERR_PTR(-ENOMEM);
 
 	member->nr = d->member;
 	member->nr_instances = 1;
-	member->attr = event->orig_attr;
-	strscpy(member->label, d->label, strlen(d->label) + 1);
+	member->attr = perf_event_opened_attr(event);
+	memcpy(member->label, d->label, len);
 	list_add_tail(&member->entry, before);
 
 	return member;
@@ -256,6 +277,7 @@ perf_member_get(struct perf_persistent *pp, struct perf_event *event,
 		const struct perf_detach *d)
 {
 	struct perf_persistent_member *member;
+	struct perf_event_attr attr;
 
 	lockdep_assert_held(&perf_persistent_mutex);
 
@@ -266,7 +288,8 @@ perf_member_get(struct perf_persistent *pp, struct perf_event *event,
 	if (list_entry_is_head(member, &pp->members, entry) || member->nr > d->member)
 		return perf_member_create(&member->entry, event, d);
 
-	if (memcmp(&member->attr, &event->orig_attr, sizeof(member->attr)))
+	attr = perf_event_opened_attr(event);
+	if (memcmp(&member->attr, &attr, sizeof(attr)))
 		return ERR_PTR(-EINVAL);
 	if (*d->label && strcmp(member->label, d->label))
 		return ERR_PTR(-EINVAL);
@@ -282,18 +305,45 @@ static bool perf_instance_exists(struct perf_persistent *pp, u32 member,
 				 struct perf_event *event)
 {
 	struct perf_instance *inst;
-	unsigned long nr;
 
 	lockdep_assert_held(&perf_persistent_mutex);
 
-	xa_for_each(&pp->instances, nr, inst) {
-		if (inst->member->nr == member && inst->cpu == event->orig_cpu &&
+	perf_instance_for_each(inst, pp) {
+		if (inst->member->nr == member && inst->cpu == event->opened.cpu &&
 		    inst->task == perf_event_target(event) &&
 		    perf_event_cgroup(inst->event) == perf_event_cgroup(event))
 			return true;
 	}
 
 	return false;
+}
+
+static bool perf_instance_less(struct rb_node *a, const struct rb_node *b)
+{
+	return rb_entry(a, struct perf_instance, node)->nr <
+	       rb_entry(b, struct perf_instance, node)->nr;
+}
+
+static int perf_instance_compare(const void *nr, const struct rb_node *node)
+{
+	const struct perf_instance *inst = rb_entry(node, struct perf_instance, node);
+
+	return *(const u32 *)nr < inst->nr ? -1 : *(const u32 *)nr > inst->nr;
+}
+
+/**
+ * perf_instance_find - look an instance up
+ * @pp: id
+ * @nr: number within the id
+ *
+ * Return: the instance, or NULL
+ */
+struct perf_instance *perf_instance_find(struct perf_persistent *pp, u32 nr)
+{
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	return rb_entry_safe(rb_find(&nr, &pp->instances, perf_instance_compare),
+			     struct perf_instance, node);
 }
 
 /**
@@ -317,7 +367,7 @@ struct perf_instance *perf_instance_create(struct perf_event *event)
 		return ERR_PTR(err);
 	}
 	inst->event = event;
-	inst->cpu = event->orig_cpu;
+	inst->cpu = event->opened.cpu;
 	inst->task = perf_event_target(event);
 	if (inst->task)
 		inst->pid = get_task_pid(inst->task, PIDTYPE_PID);
@@ -366,18 +416,17 @@ int perf_instance_insert(struct perf_persistent *pp, struct perf_instance *inst,
 	if (IS_ERR(member))
 		return PTR_ERR(member);
 
-	err = xa_insert(&pp->instances, pp->next_instance, inst, GFP_KERNEL_ACCOUNT);
-	if (err)
-		goto err_member;
-
 	err = perf_buffer_pin(event, d);
-	if (err < 0)
-		goto err_erase;
+	if (err < 0) {
+		perf_member_put(member);
+		return err;
+	}
 
 	inst->rb = err ? event->rb : NULL;
 	inst->pp = pp;
 	inst->member = member;
 	inst->nr = pp->next_instance++;
+	rb_add(&inst->node, &pp->instances, perf_instance_less);
 	if (!pp->nr_instances++)
 		perf_persistent_arm(pp, d->ttl);
 
@@ -387,15 +436,10 @@ int perf_instance_insert(struct perf_persistent *pp, struct perf_instance *inst,
 	}
 
 	refcount_inc(&event->users);
+	WRITE_ONCE(event->detached, true);
 	WRITE_ONCE(event->persistent, inst);
 
 	return 0;
-
-err_erase:
-	xa_erase(&pp->instances, pp->next_instance);
-err_member:
-	perf_member_put(member);
-	return err;
 }
 
 /**
@@ -414,7 +458,7 @@ void perf_instance_unlink(struct perf_instance *inst, struct list_head *dead)
 	WRITE_ONCE(inst->event->persistent, NULL);
 	perf_event_ctx_unlock(inst->event, ctx);
 
-	xa_erase(&pp->instances, inst->nr);
+	rb_erase(&inst->node, &pp->instances);
 	perf_member_put(inst->member);
 	inst->last = !--pp->nr_instances;
 	list_add_tail(&inst->dead, dead);
@@ -442,17 +486,23 @@ void perf_instance_finish(struct perf_instance *inst)
 		perf_persistent_destroy(ends);
 }
 
+/* The reference outlives what ends an event for those who have no more use for it. */
+static void perf_event_kill(struct perf_event *event)
+{
+	atomic_long_inc(&event->refcount);
+	perf_event_release_kernel(event);
+}
+
 static void perf_persistent_expire(struct work_struct *work)
 {
 	struct perf_persistent *pp = container_of(work, struct perf_persistent, expire);
 	struct perf_instance *inst, *tmp;
-	unsigned long nr;
 	LIST_HEAD(dead);
 
 	scoped_guard(mutex, &perf_persistent_mutex) {
 		/* It may have been given more time while the work was queued. */
 		if (pp->deadline && ktime_get_boottime_ns() >= pp->deadline) {
-			xa_for_each(&pp->instances, nr, inst) {
+			while ((inst = perf_instance_first(pp))) {
 				inst->event->ended = PERF_PERSISTENT_STATE_EXPIRED;
 				perf_instance_unlink(inst, &dead);
 			}

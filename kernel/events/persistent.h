@@ -11,10 +11,10 @@
 #include <linux/mutex.h>
 #include <linux/perf_event.h>
 #include <linux/pid.h>
+#include <linux/rbtree.h>
 #include <linux/sysfs.h>
 #include <linux/uidgid.h>
 #include <linux/workqueue.h>
-#include <linux/xarray.h>
 
 /* What DETACH gives an event without a buffer if it is not told how much */
 #define PERF_PERSISTENT_BUFFER_KB		512
@@ -81,7 +81,7 @@ struct perf_persistent_name {
 struct perf_persistent {
 	struct kobject			kobj;
 	struct perf_persistent_name	*name;
-	struct xarray			instances;
+	struct rb_root			instances;
 	struct list_head		members;
 	u32				nr_instances;
 	u32				next_instance;
@@ -99,6 +99,7 @@ struct perf_persistent {
 
 /**
  * struct perf_instance - what keeps one perf event in the registry
+ * @node:   in perf_persistent::instances
  * @pp:	    its id
  * @member: its event within the id
  * @event:  holds one of perf_event::users
@@ -118,6 +119,7 @@ struct perf_persistent {
  * @event, everything else that changes by perf_persistent_mutex.
  */
 struct perf_instance {
+	struct rb_node			node;
 	struct perf_persistent		*pp;
 	struct perf_persistent_member	*member;
 	struct perf_event		*event;
@@ -169,9 +171,7 @@ void perf_buffer_unpin(struct perf_event *event, struct perf_buffer *rb);
 u32 perf_buffer_count_events(struct perf_buffer *rb);
 
 /* persistent_reader.c */
-struct perf_reader;
-struct perf_reader *perf_reader_create(struct file *file);
-void perf_reader_add(struct perf_event *event, struct perf_reader *reader, bool was_open);
+int perf_reader_begin(struct file *file);
 int perf_reader_suspend(struct file *file);
 
 /* persistent_name.c */
@@ -225,6 +225,21 @@ int perf_instance_insert(struct perf_persistent *pp, struct perf_instance *inst,
 			 const struct perf_detach *d);
 void perf_instance_unlink(struct perf_instance *inst, struct list_head *dead);
 void perf_instance_finish(struct perf_instance *inst);
+struct perf_instance *perf_instance_find(struct perf_persistent *pp, u32 nr);
+
+static inline struct perf_instance *perf_instance_first(struct perf_persistent *pp)
+{
+	return rb_entry_safe(rb_first(&pp->instances), struct perf_instance, node);
+}
+
+static inline struct perf_instance *perf_instance_next(struct perf_instance *inst)
+{
+	return rb_entry_safe(rb_next(&inst->node), struct perf_instance, node);
+}
+
+/* By number */
+#define perf_instance_for_each(inst, pp) \
+	for (inst = perf_instance_first(pp); inst; inst = perf_instance_next(inst))
 
 /* What an event goes on with that is held off now */
 static inline enum perf_event_state perf_event_resume_state(const struct perf_event *event)

@@ -39,7 +39,7 @@ static unsigned int perf_tracepoint_needs(struct perf_event *event)
 	if (flags & TRACE_EVENT_FL_IGNORE_ENABLE)
 		return PERF_NEED_TRACEPOINT;
 
-	if (!(event->orig_attr.sample_type & PERF_SAMPLE_RAW))
+	if (!(event->attr.sample_type & PERF_SAMPLE_RAW))
 		return 0;
 
 	return perf_event_target(event) && (flags & TRACE_EVENT_FL_CAP_ANY) ?
@@ -52,13 +52,12 @@ static unsigned int perf_tracepoint_needs(struct perf_event *event)
  */
 static unsigned int perf_event_reopen_needs(struct perf_event *event)
 {
-	const struct perf_event_attr *attr = &event->orig_attr;
-	unsigned int needs = perf_event_needs(attr);
+	unsigned int needs = perf_event_needs(&event->attr);
 
 	if (!perf_event_target(event))
 		needs |= PERF_NEED_CPU;
 
-	switch (attr->type) {
+	switch (event->opened.type) {
 	case PERF_TYPE_HARDWARE:
 	case PERF_TYPE_SOFTWARE:
 	case PERF_TYPE_HW_CACHE:
@@ -90,30 +89,67 @@ static int perf_target_may_reopen(struct perf_event_attr *attr, struct task_stru
 	return allowed ? 0 : -EACCES;
 }
 
-/* Everything that has to be allowed at once */
+/*
+ * Everything that has to be allowed at once. Targets that there is no room for are
+ * only counted.
+ */
 struct perf_reopen_check {
 	unsigned int		needs;
 	unsigned int		nr_targets;
 	unsigned int		max_targets;
-	bool			overflow;
 	struct task_struct	**targets;
+	struct task_struct	*last;
 };
 
 static void perf_reopen_check_add(struct perf_reopen_check *check, struct perf_event *event)
 {
 	struct task_struct *target = perf_event_target(event);
-	unsigned int nr = check->nr_targets;
 
 	check->needs |= perf_event_reopen_needs(event);
-	if (!target || (nr && check->targets[nr - 1] == target))
+	if (!target || target == check->last)
 		return;
-	if (nr == check->max_targets) {
-		check->overflow = true;
+
+	if (check->nr_targets < check->max_targets)
+		check->targets[check->nr_targets] = get_task_struct(target);
+	check->nr_targets++;
+	check->last = target;
+}
+
+/* Siblings need not have their leader's target: contexts that are equal are swapped. */
+static void perf_reopen_check_group(struct perf_reopen_check *check, struct perf_event *event)
+{
+	struct perf_event *leader, *sibling;
+	struct perf_event_context *ctx;
+
+	/* Without siblings, those that come later are as if they came after all this. */
+	if (event->group_leader == event && !READ_ONCE(event->nr_siblings)) {
+		perf_reopen_check_add(check, event);
 		return;
 	}
 
-	check->targets[nr] = get_task_struct(target);
-	check->nr_targets++;
+	ctx = perf_event_ctx_lock(event);
+	leader = event->group_leader;
+	perf_reopen_check_add(check, leader);
+	for_each_sibling_event(sibling, leader)
+		perf_reopen_check_add(check, sibling);
+	perf_event_ctx_unlock(event, ctx);
+}
+
+static void perf_reopen_check_sharers(struct perf_reopen_check *check, struct perf_event *event)
+{
+	struct perf_buffer *rb;
+	unsigned long flags;
+
+	rb = rcu_access_pointer(event->rb) ? ring_buffer_get(event) : NULL;
+	if (!rb)
+		return;
+
+	/* RCU would keep the events, but not their targets. */
+	spin_lock_irqsave(&rb->event_lock, flags);
+	list_for_each_entry(event, &rb->event_list, rb_entry)
+		perf_reopen_check_add(check, event);
+	spin_unlock_irqrestore(&rb->event_lock, flags);
+	ring_buffer_put(rb);
 }
 
 static int perf_reopen_check_all(struct perf_reopen_check *check, struct perf_event *event)
@@ -121,67 +157,31 @@ static int perf_reopen_check_all(struct perf_reopen_check *check, struct perf_ev
 	int err = perf_event_allow(check->needs);
 
 	for (unsigned int i = 0; !err && i < check->nr_targets; i++)
-		err = perf_target_may_reopen(&event->orig_attr, check->targets[i]);
+		err = perf_target_may_reopen(&event->attr, check->targets[i]);
 
 	/* EPERM means locked memory to those who call DETACH */
 	return err == -EPERM ? -EACCES : err;
 }
 
-/* Siblings need not have their leader's target: contexts that are equal are swapped. */
-static unsigned int perf_group_size(struct perf_event *event)
+/* Return: as perf_event_may_reopen(), or how many targets there has to be room for */
+static int perf_reopen_try(struct perf_event *event, struct task_struct **targets, int max)
 {
-	struct perf_event_context *ctx = perf_event_ctx_lock(event);
-	unsigned int size = 1 + event->group_leader->nr_siblings;
+	struct perf_reopen_check check = { .targets = targets, .max_targets = max };
+	int ret;
 
-	perf_event_ctx_unlock(event, ctx);
-
-	return size;
-}
-
-static void perf_reopen_check_group(struct perf_reopen_check *check, struct perf_event *event)
-{
-	struct perf_event_context *ctx = perf_event_ctx_lock(event);
-	struct perf_event *leader = event->group_leader, *sibling;
-
-	perf_reopen_check_add(check, leader);
-	for_each_sibling_event(sibling, leader)
-		perf_reopen_check_add(check, sibling);
-	perf_event_ctx_unlock(event, ctx);
-}
-
-static void perf_reopen_check_sharers(struct perf_reopen_check *check, struct perf_buffer *rb)
-{
-	struct perf_event *event;
-	unsigned long flags;
-
-	/* RCU would keep the events, but not their targets. */
-	spin_lock_irqsave(&rb->event_lock, flags);
-	list_for_each_entry(event, &rb->event_list, rb_entry)
-		perf_reopen_check_add(check, event);
-	spin_unlock_irqrestore(&rb->event_lock, flags);
-}
-
-static int perf_event_try_reopen(struct perf_event *event, struct perf_buffer *rb, bool *again)
-{
-	struct perf_reopen_check check = {
-		.max_targets = perf_group_size(event) + (rb ? perf_buffer_count_events(rb) : 0),
-	};
-	int err = -ENOMEM;
-
-	check.targets = kvmalloc_array(check.max_targets, sizeof(*check.targets), GFP_KERNEL);
-	if (check.targets) {
-		perf_reopen_check_group(&check, event);
-		if (rb)
-			perf_reopen_check_sharers(&check, rb);
-		err = perf_reopen_check_all(&check, event);
+	perf_reopen_check_group(&check, event);
+	perf_reopen_check_sharers(&check, event);
+	if (check.nr_targets > max) {
+		ret = check.nr_targets;
+		check.nr_targets = max;
+	} else {
+		ret = perf_reopen_check_all(&check, event);
 	}
-	*again = check.overflow;
 
 	while (check.nr_targets)
-		put_task_struct(check.targets[--check.nr_targets]);
-	kvfree(check.targets);
+		put_task_struct(targets[--check.nr_targets]);
 
-	return err;
+	return ret;
 }
 
 /**
@@ -196,19 +196,21 @@ static int perf_event_try_reopen(struct perf_event *event, struct perf_buffer *r
  */
 int perf_event_may_reopen(struct perf_event *event)
 {
-	struct perf_buffer *rb = ring_buffer_get(event);
-	bool again;
-	int err;
+	struct task_struct **targets, *only;
+	int ret = perf_reopen_try(event, &only, 1);
 
 	/* Again if others came to the group or the buffer meanwhile */
-	do {
-		err = perf_event_try_reopen(event, rb, &again);
-	} while (again && !fatal_signal_pending(current));
+	while (ret > 0) {
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		targets = kvmalloc_array(ret, sizeof(*targets), GFP_KERNEL);
+		if (!targets)
+			return -ENOMEM;
+		ret = perf_reopen_try(event, targets, ret);
+		kvfree(targets);
+	}
 
-	if (rb)
-		ring_buffer_put(rb);
-
-	return again ? -EINTR : err;
+	return ret;
 }
 
 /**

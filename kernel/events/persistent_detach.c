@@ -11,14 +11,13 @@
 
 static int perf_detach_copy(struct perf_detach *d, unsigned long arg)
 {
-	struct perf_event_detach u = {};
-	int err;
+	struct perf_event_detach u;
+	int err = 0;
 
-	*d = (struct perf_detach){ .memlock = rlimit(RLIMIT_MEMLOCK) };
-	if (!arg)
-		return perf_persistent_check_ttl(&d->ttl);
-
-	err = perf_persistent_copy_arg(&u, sizeof(u), PERF_EVENT_DETACH_SIZE_VER0, arg);
+	if (arg)
+		err = perf_persistent_copy_arg(&u, sizeof(u), PERF_EVENT_DETACH_SIZE_VER0, arg);
+	else
+		u = (struct perf_event_detach){};
 	if (err)
 		return err;
 
@@ -36,11 +35,12 @@ static int perf_detach_copy(struct perf_detach *d, unsigned long arg)
 	d->member = u.member;
 	d->nr_pages = u.buffer_pages;
 	d->ttl = u.ttl;
+	d->memlock = rlimit(RLIMIT_MEMLOCK);
 
 	err = perf_persistent_copy_name(d->name, u.name);
 	if (!err)
 		err = perf_persistent_copy_string(d->label, sizeof(d->label), u.label);
-	if (!err)
+	if (!err && !u.id)
 		err = perf_persistent_check_ttl(&d->ttl);
 
 	return err;
@@ -176,7 +176,6 @@ int perf_detach_event(struct perf_event *event, const struct perf_detach *d)
 int perf_persistent_detach(struct file *file, unsigned long arg)
 {
 	struct perf_event *event = file->private_data;
-	struct perf_reader *reader;
 	struct perf_detach d;
 	int ret;
 
@@ -188,15 +187,9 @@ int perf_persistent_detach(struct file *file, unsigned long arg)
 	if (ret)
 		return ret;
 
-	reader = perf_reader_create(file);
-	if (!reader)
-		return -ENOMEM;
+	ret = perf_reader_begin(file);
+	if (ret)
+		return ret;
 
-	ret = perf_detach_event(event, &d);
-	if (ret < 0)
-		kfree(reader);
-	else
-		perf_reader_add(event, reader, true);
-
-	return ret;
+	return perf_detach_event(event, &d);
 }

@@ -59,9 +59,8 @@ static struct perf_instance *perf_instance_on(struct perf_persistent *pp,
 					      const struct perf_instance *model, int cpu)
 {
 	struct perf_instance *inst;
-	unsigned long nr;
 
-	xa_for_each(&pp->instances, nr, inst) {
+	perf_instance_for_each(inst, pp) {
 		if (inst->member == model->member && inst->cpu == cpu &&
 		    perf_event_cgroup(inst->event) == perf_event_cgroup(model->event))
 			return inst;
@@ -79,9 +78,8 @@ static struct perf_model *perf_models_find_leader(struct perf_model *models, u32
 {
 	struct perf_event *leader = sibling->event->group_leader;
 	struct perf_instance *inst;
-	unsigned long i;
 
-	xa_for_each(&sibling->pp->instances, i, inst) {
+	perf_instance_for_each(inst, sibling->pp) {
 		if (inst->event == leader)
 			return perf_models_find(models, nr, inst);
 	}
@@ -113,7 +111,6 @@ static struct perf_model *perf_models_get(struct perf_persistent *pp, int cpu, u
 {
 	struct perf_instance *inst;
 	struct perf_model *models;
-	unsigned long nr;
 	u32 n = 0;
 
 	guard(mutex)(&perf_persistent_mutex);
@@ -122,7 +119,7 @@ static struct perf_model *perf_models_get(struct perf_persistent *pp, int cpu, u
 	if (!models)
 		return NULL;
 
-	xa_for_each(&pp->instances, nr, inst) {
+	perf_instance_for_each(inst, pp) {
 		if (!inst->task && !perf_models_find(models, n, inst))
 			perf_models_add(models, n++, inst, perf_instance_on(pp, inst, cpu));
 	}

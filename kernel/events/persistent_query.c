@@ -147,7 +147,7 @@ static void perf_query_event(struct perf_persistent_instance *out, struct perf_e
 	lockdep_assert_held(&perf_persistent_mutex);
 
 	*out = (struct perf_persistent_instance){
-		.cpu		= event->orig_cpu,
+		.cpu		= event->opened.cpu,
 		.pid		= perf_query_pid(event),
 		.event_id	= primary_event_id(event),
 	};
@@ -169,14 +169,13 @@ static void perf_query_event(struct perf_persistent_instance *out, struct perf_e
 static int perf_query_instances(struct perf_query *q, struct perf_persistent *pp)
 {
 	struct perf_instance *inst;
-	unsigned long nr;
 	u32 n = 0;
 
 	q->instances = kvcalloc(pp->nr_instances, sizeof(*q->instances), GFP_KERNEL_ACCOUNT);
 	if (!q->instances)
 		return -ENOMEM;
 
-	xa_for_each(&pp->instances, nr, inst)
+	perf_instance_for_each(inst, pp)
 		perf_query_event(&q->instances[n++], inst->event);
 	q->info.nr_instances = n;
 
@@ -327,7 +326,7 @@ static int perf_query_ended(struct perf_query *q, struct perf_event *event)
 	q->info.self.state = event->ended;
 	q->info.ended = event->ended;
 	q->info.lost = atomic64_read(&event->lost_samples);
-	q->attr = event->orig_attr;
+	q->attr = perf_event_opened_attr(event);
 	perf_persistent_scrub_attr(&q->attr);
 
 	return perf_query_buffer(q, event);

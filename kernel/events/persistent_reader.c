@@ -7,7 +7,8 @@
  * of, and with it would all others. And each can suspend the event for as long
  * as its file is open, however that comes to be closed.
  *
- * Files of an event that was never persistent have no struct perf_reader.
+ * A file gets a struct perf_reader when it needs one: when it polls, suspends, or
+ * detaches an event that it has polled.
  */
 #include <linux/fs.h>
 #include <linux/poll.h>
@@ -46,59 +47,72 @@ static struct perf_reader *perf_reader_find(struct perf_event *event, struct fil
 	return NULL;
 }
 
-/**
- * perf_reader_create - make what a file needs on a persistent event
- * @file: an open perf event
- *
- * Return: it, for perf_reader_add() or kfree(), or NULL
- */
-struct perf_reader *perf_reader_create(struct file *file)
+static struct perf_reader *perf_reader_get(struct perf_event *event, struct file *file)
 {
-	struct perf_reader *reader = kzalloc(sizeof(*reader), GFP_KERNEL_ACCOUNT);
+	struct perf_reader *reader = perf_reader_find(event, file);
 
 	if (reader)
-		reader->file = file;
+		return reader;
+
+	reader = kzalloc(sizeof(*reader), GFP_KERNEL_ACCOUNT);
+	if (!reader)
+		return NULL;
+	reader->file = file;
+	hlist_add_head(&reader->entry, &event->readers);
 
 	return reader;
 }
 
 /**
- * perf_reader_add - give a file what it needs on a persistent event
- * @event:    event
- * @reader:   new; freed if the file has one already
- * @was_open: the file was open before: it goes on where its poll() stood. To
- *	      others, every wake-up so far is news.
+ * perf_reader_begin - before an event is detached: its file polls for itself then
+ * @file: an open perf event
+ *
+ * It goes on where its poll() stood. If it is not detached after all, this has no
+ * effect.
+ *
+ * Return: 0 or -ENOMEM
  */
-void perf_reader_add(struct perf_event *event, struct perf_reader *reader, bool was_open)
+int perf_reader_begin(struct file *file)
 {
+	struct perf_event *event = file->private_data;
+	struct perf_reader *reader;
+
+	/* What has no buffer has no past. */
+	if (READ_ONCE(event->detached) || !rcu_access_pointer(event->rb))
+		return 0;
+
 	guard(mutex)(&event->mmap_mutex);
 
-	if (perf_reader_find(event, reader->file)) {
-		kfree(reader);
-		return;
-	}
+	if (!event->rb)
+		return 0;
 
-	if (was_open && event->rb) {
-		reader->rb_id = event->rb->id;
-		reader->wakeups = atomic_read(&event->rb->polled);
-	}
-	hlist_add_head(&reader->entry, &event->readers);
+	reader = perf_reader_get(event, file);
+	if (!reader)
+		return -ENOMEM;
+	reader->rb_id = event->rb->id;
+	reader->wakeups = atomic_read(&event->rb->polled);
+
+	return 0;
 }
 
 /*
- * What readers keep of the past is one number: a buffer wakes, and counts it.
- * Events that have no readers share an answer, as all events did before.
+ * What readers keep of the past is one number: a buffer wakes, and counts it. To
+ * one that polls for the first time every wake-up so far is news, and so it is
+ * to one that there is no memory for. Events that were never persistent share an
+ * answer, as all events did before.
  */
 __poll_t perf_buffer_poll(struct perf_buffer *rb, struct file *file)
 {
 	struct perf_event *event = file->private_data;
-	struct perf_reader *reader = perf_reader_find(event, file);
 	int wakeups = atomic_read(&rb->poll);
-	int polled;
+	struct perf_reader *reader;
+	int polled = 0;
 
-	if (!reader) {
+	lockdep_assert_held(&event->mmap_mutex);
+
+	if (!READ_ONCE(event->detached)) {
 		polled = atomic_xchg(&rb->polled, wakeups);
-	} else {
+	} else if ((reader = perf_reader_get(event, file))) {
 		polled = reader->rb_id == rb->id ? reader->wakeups : 0;
 		reader->rb_id = rb->id;
 		reader->wakeups = wakeups;
@@ -168,7 +182,7 @@ static void perf_event_resume(struct perf_event *event)
  * Its counter is free for others when it returns. Doing it twice does nothing.
  *
  * Context: may sleep; takes perf_event_context::mutex.
- * Return: 0, or -EINVAL if the event was never persistent
+ * Return: 0 or -ENOMEM
  */
 int perf_reader_suspend(struct file *file)
 {
@@ -176,9 +190,9 @@ int perf_reader_suspend(struct file *file)
 	struct perf_reader *reader;
 
 	scoped_guard(mutex, &event->mmap_mutex)
-		reader = perf_reader_find(event, file);
+		reader = perf_reader_get(event, file);
 	if (!reader)
-		return -EINVAL;
+		return -ENOMEM;
 
 	/* The file is open, so that it stays. */
 	perf_event_suspend(event, reader);
@@ -186,19 +200,9 @@ int perf_reader_suspend(struct file *file)
 	return 0;
 }
 
-/**
- * perf_reader_close - undo what a file did to an event
- * @event: event
- * @file:  its file, which is being closed
- *
- * Context: may sleep; takes perf_event_context::mutex.
- */
-void perf_reader_close(struct perf_event *event, struct file *file)
+static void perf_reader_destroy(struct perf_event *event, struct file *file)
 {
 	struct perf_reader *reader;
-
-	if (hlist_empty(&event->readers))
-		return;
 
 	scoped_guard(mutex, &event->mmap_mutex) {
 		reader = perf_reader_find(event, file);
@@ -211,4 +215,20 @@ void perf_reader_close(struct perf_event *event, struct file *file)
 	if (reader->suspended)
 		perf_event_resume(event);
 	kfree(reader);
+}
+
+/**
+ * perf_reader_close - undo what a file did to an event, and give it up
+ * @event: event that is or was persistent
+ * @file:  its file, which is being closed
+ *
+ * Context: may sleep; takes perf_event_context::mutex.
+ * Return: true if it was the last user
+ */
+bool perf_reader_close(struct perf_event *event, struct file *file)
+{
+	if (!hlist_empty(&event->readers))
+		perf_reader_destroy(event, file);
+
+	return perf_event_put_user(event);
 }

@@ -8,6 +8,7 @@
 #include <linux/file.h>
 #include <linux/sched.h>
 #include <linux/security.h>
+#include <linux/string.h>
 
 #include "internal.h"
 #include "persistent.h"
@@ -19,9 +20,8 @@ static struct perf_instance *
 perf_reopen_choose(struct perf_persistent *pp, struct task_struct *task, int cpu)
 {
 	struct perf_instance *inst, *found = NULL;
-	unsigned long nr;
 
-	xa_for_each(&pp->instances, nr, inst) {
+	perf_instance_for_each(inst, pp) {
 		if (inst->member->nr || inst->task != task || inst->cpu != cpu)
 			continue;
 		/* Several cgroups on a CPU */
@@ -46,16 +46,6 @@ perf_reopen_choose_pid(struct perf_persistent *pp, pid_t pid, int cpu)
 	return task ? perf_reopen_choose(pp, task, cpu) : ERR_PTR(-ESRCH);
 }
 
-static struct perf_instance *perf_reopen_only(struct perf_persistent *pp)
-{
-	unsigned long first = 0;
-
-	if (pp->nr_instances != 1)
-		return ERR_PTR(-EINVAL);
-
-	return xa_find(&pp->instances, &first, ULONG_MAX, XA_PRESENT);
-}
-
 static struct perf_instance *perf_reopen_find(u64 config, pid_t pid, int cpu)
 {
 	u32 nr = config >> PERF_PERSISTENT_INSTANCE_SHIFT;
@@ -71,13 +61,13 @@ static struct perf_instance *perf_reopen_find(u64 config, pid_t pid, int cpu)
 		return ERR_PTR(-EACCES);
 
 	if (nr)
-		return xa_load(&pp->instances, nr - 1) ?: ERR_PTR(-ENOENT);
+		return perf_instance_find(pp, nr - 1) ?: ERR_PTR(-ENOENT);
 	if (pid != -1)
 		return perf_reopen_choose_pid(pp, pid, cpu);
 	if (cpu != -1)
 		return perf_reopen_choose(pp, NULL, cpu);
 
-	return perf_reopen_only(pp);
+	return pp->nr_instances == 1 ? perf_instance_first(pp) : ERR_PTR(-EINVAL);
 }
 
 static struct perf_event *perf_reopen_get(u64 config, pid_t pid, int cpu)
@@ -120,22 +110,11 @@ static struct perf_event *perf_reopen_event(u64 config, pid_t pid, int cpu)
 
 static struct file *perf_reopen_file(struct perf_event *event, int f_flags)
 {
-	struct perf_reader *reader;
 	struct file *file;
 
 	file = anon_inode_getfile("[perf_event]", &perf_fops, event, f_flags);
-	if (IS_ERR(file)) {
-		if (perf_event_put_user(event))
-			perf_event_release_kernel(event);
-		return file;
-	}
-
-	reader = perf_reader_create(file);
-	if (!reader) {
-		fput(file);
-		return ERR_PTR(-ENOMEM);
-	}
-	perf_reader_add(event, reader, false);
+	if (IS_ERR(file) && perf_event_put_user(event))
+		perf_event_release_kernel(event);
 
 	return file;
 }
@@ -144,17 +123,14 @@ static struct file *perf_reopen_file(struct perf_event *event, int f_flags)
  * Nothing but the id: a reader gets the layout that the event has, and must not
  * believe that it chose another.
  */
-static bool perf_reopen_attr_valid(const struct perf_event_attr *attr)
+static bool perf_reopen_attr_valid(struct perf_event_attr *attr)
 {
-	struct perf_event_attr only = {
-		.type		= attr->type,
-		.size		= attr->size,
-		.config		= attr->config,
-		/* perf_copy_attr() sets it */
-		.sample_max_stack = sysctl_perf_event_max_stack,
-	};
+	/* perf_copy_attr() sets it */
+	if (attr->sample_max_stack == sysctl_perf_event_max_stack)
+		attr->sample_max_stack = 0;
 
-	return !memcmp(&only, attr, sizeof(only));
+	return !memchr_inv(&attr->sample_period, 0,
+			   sizeof(*attr) - offsetof(struct perf_event_attr, sample_period));
 }
 
 /**

@@ -80,13 +80,12 @@ static ssize_t cpus_show(struct perf_persistent *pp, char *buf)
 {
 	struct perf_instance *inst;
 	cpumask_var_t cpus;
-	unsigned long nr;
 	ssize_t len;
 
 	if (!zalloc_cpumask_var(&cpus, GFP_KERNEL))
 		return -ENOMEM;
 
-	xa_for_each(&pp->instances, nr, inst) {
+	perf_instance_for_each(inst, pp) {
 		if (inst->cpu >= 0)
 			cpumask_set_cpu(inst->cpu, cpus);
 	}
@@ -133,10 +132,9 @@ static bool perf_instance_counts_buffer(struct perf_instance *inst)
 static ssize_t buffer_bytes_show(struct perf_persistent *pp, char *buf)
 {
 	struct perf_instance *inst;
-	unsigned long nr;
 	u64 bytes = 0;
 
-	xa_for_each(&pp->instances, nr, inst) {
+	perf_instance_for_each(inst, pp) {
 		if (perf_instance_counts_buffer(inst))
 			bytes += PAGE_SIZE + perf_data_size(inst->rb);
 	}
@@ -148,17 +146,16 @@ PERF_PERSISTENT_ATTR(buffer_bytes);
 static ssize_t lost_show(struct perf_persistent *pp, char *buf)
 {
 	struct perf_instance *inst;
-	unsigned long nr;
 	u64 lost = 0;
 
-	xa_for_each(&pp->instances, nr, inst)
+	perf_instance_for_each(inst, pp)
 		lost += atomic64_read(&inst->event->lost_samples);
 
 	return sysfs_emit(buf, "%llu\n", lost);
 }
 PERF_PERSISTENT_ATTR(lost);
 
-static struct attribute *perf_persistent_attrs[] = {
+static const struct attribute *perf_persistent_attrs[] = {
 	&name_attr.attr,
 	&owner_attr.attr,
 	&age_attr.attr,
@@ -171,7 +168,6 @@ static struct attribute *perf_persistent_attrs[] = {
 	&lost_attr.attr,
 	NULL,
 };
-ATTRIBUTE_GROUPS(perf_persistent);
 
 static ssize_t perf_persistent_show(struct kobject *kobj, struct attribute *attr, char *buf)
 {
@@ -197,7 +193,6 @@ static void perf_persistent_kobj_release(struct kobject *kobj)
 static const struct kobj_type perf_persistent_ktype = {
 	.release	= perf_persistent_kobj_release,
 	.sysfs_ops	= &perf_persistent_sysfs_ops,
-	.default_groups	= perf_persistent_groups,
 };
 
 /* events/NAME */
@@ -259,7 +254,18 @@ void perf_persistent_kobj_init(struct perf_persistent *pp)
  */
 int perf_persistent_sysfs_add(struct perf_persistent *pp)
 {
-	return kobject_add(&pp->kobj, perf_persistent_ids_kobj, "%u", pp->id);
+	int err;
+
+	err = kobject_add(&pp->kobj, perf_persistent_ids_kobj, "%u", pp->id);
+	if (err)
+		return err;
+
+	/* The files go with their folder, which is cheaper than one by one. */
+	err = sysfs_create_files(&pp->kobj, perf_persistent_attrs);
+	if (err)
+		kobject_del(&pp->kobj);
+
+	return err;
 }
 
 /**

@@ -56,7 +56,7 @@ int perf_persistent_copy_arg(void *dst, size_t size, size_t min, unsigned long a
 
 /**
  * perf_persistent_copy_string - copy a string from user space
- * @dst:  buffer of @max bytes, zeroed
+ * @dst:  buffer of @max bytes
  * @max:  room, with the final NUL
  * @addr: address, or 0 for an empty string
  *
@@ -66,6 +66,7 @@ int perf_persistent_copy_string(char *dst, long max, u64 addr)
 {
 	long len;
 
+	*dst = '\0';
 	if (!addr)
 		return 0;
 
@@ -78,7 +79,7 @@ int perf_persistent_copy_string(char *dst, long max, u64 addr)
 
 /**
  * perf_persistent_copy_name - copy a name from user space
- * @name: buffer of PERF_PERSISTENT_NAME_MAX bytes, zeroed
+ * @name: buffer of PERF_PERSISTENT_NAME_MAX bytes
  * @addr: address, or 0 for none, which an empty one is as well
  *
  * Return: 0, -EFAULT, -EINVAL for what cannot be a name
@@ -98,6 +99,10 @@ static bool perf_event_has_persistent_sibling(struct perf_event *event)
 	struct perf_event_context *ctx;
 	struct perf_event *sibling;
 	bool ret = false;
+
+	/* Persistent ones do not come while the registry's mutex is held. */
+	if (!READ_ONCE(event->nr_siblings))
+		return false;
 
 	ctx = perf_event_ctx_lock(event);
 	for_each_sibling_event(sibling, event)
