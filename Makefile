@@ -2,7 +2,7 @@
 #
 # O=DIR        build folder (build)
 # LINUX=DIR    a kernel tree of your own as the base, instead of Debian's package
-# K=KERNEL     plain or debug only
+# K=KERNEL     plain, debug, arm64 or arm64-debug only
 # T=NAME       only tests with NAME in their name
 # ALL=1        the debug kernel runs as many tests as the plain one
 # MINUTES=N    how long make stress takes (2)
@@ -12,7 +12,13 @@ MINUTES ?= 2
 override O := $(abspath $(O))
 export O LINUX K T ALL
 
-KERNELS := $(or $(K),plain debug)
+# Those without an architecture in their name are x86_64's.
+KERNELS = $(or $(K),plain debug arm64$(if $(ALL), arm64-debug))
+x86_64 = $(filter-out arm64%,$(KERNELS))
+arm64 = $(patsubst arm64-%,%,$(patsubst arm64,arm64-plain,$(filter arm64%,$(KERNELS))))
+
+# Parts, of which "kernels" stands for these, for each architecture that they have
+build = @set -e; $(foreach arch,x86_64 arm64,$(if $($(arch)),scripts/build --arch $(arch) $(subst kernels,$($(arch)),$(1));))
 
 # What was given to this make is not for the kernel's.
 MAKEOVERRIDES :=
@@ -31,17 +37,19 @@ run: deps tree ## Show a session in the guest: record, count, let programs run, 
 	@scripts/build plain perf selftests guest
 	@vm/run --add vm/demo -- sh /root/demo
 
-test: deps tree ## Run all tests, on the plain and on the debug kernel
-	@scripts/build $(KERNELS) perf selftests guest
+test: deps tree ## Run all tests, on plain and debug kernels
+	$(call build,kernels perf selftests guest)
 	@tests/run $(KERNELS)
 
+stress: KERNELS = $(or $(K),debug)
 stress: deps tree ## Run the stress test for MINUTES, on the debug kernel
-	@scripts/build $(or $(K),debug) perf selftests guest
-	@PERSISTENT_STRESS_SECONDS=$$(($(MINUTES) * 60)) T=persistent_stress tests/run $(or $(K),debug)
+	$(call build,kernels perf selftests guest)
+	@PERSISTENT_STRESS_SECONDS=$$(($(MINUTES) * 60)) T=persistent_stress tests/run $(KERNELS)
 
+shell: KERNELS = $(or $(K),plain)
 shell: deps tree ## Boot the guest with a shell at your terminal
-	@scripts/build $(or $(K),plain) perf selftests guest
-	@vm/run --kernel $(or $(K),plain)
+	$(call build,kernels perf selftests guest)
+	@vm/run $(if $(arm64),--arch arm64) --kernel $(x86_64)$(arm64)
 
 check: deps tree ## Check the series as its maintainers' scripts would
 	@scripts/build plain
@@ -62,16 +70,16 @@ deps: ## Install the Debian packages that are missing
 	@scripts/deps
 
 kernel: tree ## Build the kernels
-	@scripts/build $(KERNELS)
+	$(call build,kernels)
 
 perf: tree ## Build perf
-	@scripts/build perf
+	$(call build,perf)
 
 selftests: tree ## Build the selftests
-	@scripts/build selftests
+	$(call build,selftests)
 
 guest: tree ## Build the guest's file system, with perf and the selftests
-	@scripts/build perf selftests guest
+	$(call build,perf selftests guest)
 
 clean: ## Remove what was built, but not the kernel tree
-	rm -rf $(O)/x86_64
+	rm -rf $(O)/x86_64 $(O)/arm64 $(O)/log
