@@ -171,7 +171,9 @@ void perf_buffer_unpin(struct perf_event *event, struct perf_buffer *rb);
 u32 perf_buffer_count_events(struct perf_buffer *rb);
 
 /* persistent_reader.c */
-int perf_reader_begin(struct file *file);
+struct perf_reader;
+struct perf_reader *perf_reader_create(struct file *file);
+void perf_reader_add(struct perf_event *event, struct perf_reader *reader);
 int perf_reader_suspend(struct file *file);
 
 /* persistent_name.c */

@@ -176,6 +176,7 @@ int perf_detach_event(struct perf_event *event, const struct perf_detach *d)
 int perf_persistent_detach(struct file *file, unsigned long arg)
 {
 	struct perf_event *event = file->private_data;
+	struct perf_reader *reader = NULL;
 	struct perf_detach d;
 	int ret;
 
@@ -187,9 +188,18 @@ int perf_persistent_detach(struct file *file, unsigned long arg)
 	if (ret)
 		return ret;
 
-	ret = perf_reader_begin(file);
-	if (ret)
-		return ret;
+	/* What has a buffer may have been polled. */
+	if (!READ_ONCE(event->detached) && rcu_access_pointer(event->rb)) {
+		reader = perf_reader_create(file);
+		if (!reader)
+			return -ENOMEM;
+	}
 
-	return perf_detach_event(event, &d);
+	ret = perf_detach_event(event, &d);
+	if (ret < 0)
+		kfree(reader);
+	else if (reader)
+		perf_reader_add(event, reader);
+
+	return ret;
 }

@@ -47,6 +47,22 @@ static struct perf_reader *perf_reader_find(struct perf_event *event, struct fil
 	return NULL;
 }
 
+/**
+ * perf_reader_create - make what a file needs to poll or suspend for itself
+ * @file: an open perf event
+ *
+ * Return: it, for perf_reader_add() or kfree(), or NULL
+ */
+struct perf_reader *perf_reader_create(struct file *file)
+{
+	struct perf_reader *reader = kzalloc(sizeof(*reader), GFP_KERNEL_ACCOUNT);
+
+	if (reader)
+		reader->file = file;
+
+	return reader;
+}
+
 static struct perf_reader *perf_reader_get(struct perf_event *event, struct file *file)
 {
 	struct perf_reader *reader = perf_reader_find(event, file);
@@ -54,45 +70,32 @@ static struct perf_reader *perf_reader_get(struct perf_event *event, struct file
 	if (reader)
 		return reader;
 
-	reader = kzalloc(sizeof(*reader), GFP_KERNEL_ACCOUNT);
-	if (!reader)
-		return NULL;
-	reader->file = file;
-	hlist_add_head(&reader->entry, &event->readers);
+	reader = perf_reader_create(file);
+	if (reader)
+		hlist_add_head(&reader->entry, &event->readers);
 
 	return reader;
 }
 
 /**
- * perf_reader_begin - before an event is detached: its file polls for itself then
- * @file: an open perf event
- *
- * It goes on where its poll() stood. If it is not detached after all, this has no
- * effect.
- *
- * Return: 0 or -ENOMEM
+ * perf_reader_add - give a file that was open before what it needs
+ * @event:  event that was just detached
+ * @reader: new; freed if the file has one already. It goes on where poll() stood.
  */
-int perf_reader_begin(struct file *file)
+void perf_reader_add(struct perf_event *event, struct perf_reader *reader)
 {
-	struct perf_event *event = file->private_data;
-	struct perf_reader *reader;
-
-	/* What has no buffer has no past. */
-	if (READ_ONCE(event->detached) || !rcu_access_pointer(event->rb))
-		return 0;
-
 	guard(mutex)(&event->mmap_mutex);
 
-	if (!event->rb)
-		return 0;
+	if (perf_reader_find(event, reader->file)) {
+		kfree(reader);
+		return;
+	}
 
-	reader = perf_reader_get(event, file);
-	if (!reader)
-		return -ENOMEM;
-	reader->rb_id = event->rb->id;
-	reader->wakeups = atomic_read(&event->rb->polled);
-
-	return 0;
+	if (event->rb) {
+		reader->rb_id = event->rb->id;
+		reader->wakeups = atomic_read(&event->rb->polled);
+	}
+	hlist_add_head(&reader->entry, &event->readers);
 }
 
 /*
