@@ -25,7 +25,7 @@ MAKEOVERRIDES :=
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
-.PHONY: help run test stress shell check baseline tree refresh deps kernel perf selftests guest clean
+.PHONY: help run test stress shell check baseline bench tree refresh deps kernel perf selftests guest clean
 
 help: ## Show this text
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r name text; do \
@@ -59,6 +59,10 @@ baseline: deps tree ## Find out what perf's own suites say without the series
 	@scripts/build base
 	@O=$(O)/base vm/run --timeout 3000 --add tests/suites -- sh /root/suites >$(O)/suites.base
 	@mv $(O)/suites.base tests/suites.base
+
+bench: deps tree ## Measure what it costs, beside the base: bench/results.md
+	@scripts/build --arch arm64 plain off perf selftests guest bench base
+	@bench/run arm64
 
 tree: ## Make or update the kernel tree with the series as a branch, in the build folder
 	@scripts/series tree
