@@ -18,14 +18,17 @@
  * workers, are as much a part of each as they are of life.
  */
 #define BATCH_NS	20000000ULL
-#define BATCHES		5
+#define BATCHES		15
 
-#define PERIOD		20000	/* cycles, here as many as instructions */
+/* In cycles, which are as many as instructions here */
+#define PERIOD		20000
+
 #define RING_PAGES	64
 #define MAX_EVENTS	8
 #define MAX_IDS		4096
 #define MAX_TASKS	1024
-#define JOINS		32
+#define FEW		32
+#define FEWS		401
 
 static int check(int ret, const char *what)
 {
@@ -58,22 +61,6 @@ static __u64 time_calls(void (*op)(void), unsigned int n)
 	return now(CLOCK_MONOTONIC_RAW) - start;
 }
 
-/* With something in between, now and then, that does not count */
-static __u64 time_batch(void (*op)(void), void (*prepare)(void), unsigned int n)
-{
-	__u64 time = 0;
-
-	if (!prepare)
-		return time_calls(op, n);
-
-	for (; n; n -= JOINS) {
-		prepare();
-		time += time_calls(op, JOINS);
-	}
-
-	return time;
-}
-
 static int compare(const void *a, const void *b)
 {
 	const __u64 *x = a, *y = b;
@@ -81,24 +68,39 @@ static int compare(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-static double measure_prepared(void (*op)(void), void (*prepare)(void))
+static double median(__u64 *times, size_t nr)
 {
-	__u64 batch[BATCHES];
-	unsigned int n = JOINS;
-	int i;
+	qsort(times, nr, sizeof(*times), compare);
 
-	while (time_batch(op, prepare, n) < BATCH_NS)
-		n *= 2;
-	for (i = 0; i < BATCHES; i++)
-		batch[i] = time_batch(op, prepare, n);
-	qsort(batch, BATCHES, sizeof(batch[0]), compare);
-
-	return (double)batch[BATCHES / 2] / n;
+	return times[nr / 2];
 }
 
 static double measure(void (*op)(void))
 {
-	return measure_prepared(op, NULL);
+	__u64 batch[BATCHES];
+	unsigned int n = 1;
+	int i;
+
+	while (time_calls(op, n) < BATCH_NS)
+		n *= 2;
+	for (i = 0; i < BATCHES; i++)
+		batch[i] = time_calls(op, n);
+
+	return median(batch, BATCHES) / n;
+}
+
+/* A few calls at a time, with something before them that does not count */
+static double measure_prepared(void (*op)(void), void (*prepare)(void))
+{
+	__u64 few[FEWS];
+	int i;
+
+	for (i = 0; i < FEWS; i++) {
+		prepare();
+		few[i] = time_calls(op, FEW);
+	}
+
+	return median(few, FEWS) / FEW;
 }
 
 static void print(double figure, const char *what, const char *kind)

@@ -2,8 +2,8 @@
 """The plot of bench/table, as SVG"""
 from math import log
 
-WIDTH, HEIGHT = 960, 600
-GREY, BLUE, ORANGE, TEXT = "#9aa0a6", "#3b73b9", "#e07b39", "#24292f"
+WIDTH, HEIGHT = 960, 570
+GREY, BLUE, ORANGE, BROWN, TEXT = "#9aa0a6", "#3b73b9", "#e07b39", "#8f4a1e", "#24292f"
 
 
 class Svg:
@@ -50,7 +50,7 @@ def curves(svg, left, top, title, curves):
     width, height = 330, 190
     high = max(figure for _, points, _ in curves for _, figure in points)
     unit = next(u for u in (1000, 2000, 5000, 10000, 20000) if high / u <= 5)
-    top_figure = (int(high / unit) + 1) * unit
+    top_figure = (int(1.1 * high / unit) + 1) * unit
 
     def place(nr, figure):
         return left + 60 + width * log(nr, 4096), top + 20 + height * (1 - figure / top_figure)
@@ -87,12 +87,12 @@ def plot(base, ours):
             ("eventfd", [(base["eventfd"], GREY), (ours["eventfd"], BLUE)]),
             ("reopen", [(ours["reopen-1"], ORANGE)]), ("detach an instance", [(ours["instance-1"], ORANGE)]),
             ("detach an id", [(ours["id-1"], ORANGE)])]
-    bars(svg, 490, 70, "There and back: + close, + attach", life)
+    bars(svg, 490, 70, "What happens now and then, with close or attach", life)
 
     numbers = sorted(int(key.split("-")[1]) for key in ours if key.startswith("reopen-"))
-    for left, title, keys in ((24, "Over the number of ids", ("reopen", "instance")), (490, "", ("id",))):
+    for left, title, keys in ((24, "Over the number of ids", ("reopen", "instance")), (490, "A new one", ("id",))):
         names = {"reopen": "reopen + close", "instance": "detach + attach an instance",
                  "id": "detach + attach an id, with sysfs"}
-        curves(svg, left, 340, title, [(names[key], [(nr, ours[f"{key}-{nr}"]) for nr in numbers], color)
-                                       for key, color in zip(keys, (ORANGE, BLUE))])
+        curves(svg, left, 310, title, [(names[key], [(nr, ours[f"{key}-{nr}"]) for nr in numbers], color)
+                                       for key, color in zip(keys, (ORANGE, BROWN))])
     return str(svg)
