@@ -249,15 +249,6 @@ int persistent_output__append(struct persistent_output *output, struct evlist *e
 	return err < 0 ? err : persistent_output__synthesize(output);
 }
 
-static void persistent_output__count(struct persistent_output *output,
-				     struct persistent_buffer *buffer)
-{
-	union perf_event *event = NULL;
-
-	while ((event = persistent_buffer__next(buffer, event)))
-		output->samples += event->header.type == PERF_RECORD_SAMPLE;
-}
-
 int persistent_output__write(struct persistent_output *output, struct persistent_reader *reader)
 {
 	int err;
@@ -265,7 +256,7 @@ int persistent_output__write(struct persistent_output *output, struct persistent
 	for (int i = 0; i < reader->nr; i++) {
 		struct persistent_buffer *buffer = &reader->buffers[i];
 
-		persistent_output__count(output, buffer);
+		output->samples += buffer->samples;
 		err = persistent_output__put(output, buffer->data, buffer->len);
 		if (err)
 			return err;

@@ -273,8 +273,8 @@ static void persistent_buffer__copy(struct persistent_buffer *buffer, u64 from, 
 static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 {
 	struct perf_event_header *header;
+	u64 pos = 0, samples = 0;
 	char of[32];
-	u64 pos = 0;
 
 	while (pos + sizeof(*header) <= len) {
 		header = buffer->data + pos;
@@ -287,8 +287,10 @@ static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 		if (pos + header->size > len)
 			break;
 		pos += header->size;
+		samples += header->type == PERF_RECORD_SAMPLE;
 	}
 	buffer->len = pos;
+	buffer->samples = samples;
 	return 0;
 }
 
@@ -353,6 +355,7 @@ static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
 		return err;
 	}
 	buffer->len = 0;
+	buffer->samples = 0;
 	buffer->lost_bytes += head - buffer->cursor;
 	buffer->cursor = head;
 	return 0;
@@ -366,18 +369,20 @@ forged:
 void persistent_buffer__keep(struct persistent_buffer *buffer, persistent_keep_t keep, u64 arg)
 {
 	union perf_event *event = NULL, *next = persistent_buffer__next(buffer, NULL);
-	u64 len = 0;
+	u64 len = 0, samples = 0;
 
 	while ((event = next)) {
 		u16 size = event->header.size;
 
 		next = persistent_buffer__next(buffer, event);
 		if (keep(buffer->evlist, event, arg)) {
+			samples += event->header.type == PERF_RECORD_SAMPLE;
 			memmove(buffer->data + len, event, size);
 			len += size;
 		}
 	}
 	buffer->len = len;
+	buffer->samples = samples;
 }
 
 static bool evlist__has_event(struct evlist *evlist, union perf_event *event,

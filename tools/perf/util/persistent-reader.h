@@ -34,6 +34,7 @@ struct persistent_buffer {
 	u64				cursor;
 	void				*data;
 	u64				len;
+	u64				samples;
 	u64				lost_bytes;
 	u64				came;
 	u64				delivered;
