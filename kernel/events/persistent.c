@@ -37,6 +37,18 @@ DEFINE_MUTEX(perf_persistent_mutex);
 static DEFINE_XARRAY_FLAGS(perf_persistent_ids, XA_FLAGS_ALLOC1);
 static u32 perf_persistent_next_id;
 
+/**
+ * perf_event_put_user - give up the use of an event
+ * @event: event, which ends if this was its last user
+ *
+ * Context: may sleep; takes perf_event_context::mutex.
+ */
+void perf_event_put_user(struct perf_event *event)
+{
+	if (refcount_dec_and_test(&event->users))
+		perf_event_release_kernel(event);
+}
+
 /* Ids */
 
 /**
@@ -477,8 +489,7 @@ void perf_instance_finish(struct perf_instance *inst)
 
 	if (inst->rb)
 		perf_buffer_unpin(event, inst->rb);
-	if (perf_event_put_user(event))
-		perf_event_release_kernel(event);
+	perf_event_put_user(event);
 	perf_instance_free(inst);
 
 	/* Last: who sees that the id is gone has room for another one. */

@@ -128,18 +128,13 @@ static struct perf_model *perf_models_get(struct perf_persistent *pp, int cpu, u
 	return models;
 }
 
-static void perf_model_put_user(struct perf_event *event)
-{
-	if (event && perf_event_put_user(event))
-		perf_event_release_kernel(event);
-}
-
 /* The registry keeps the copies that it has; others end here. */
 static void perf_models_put(struct perf_model *models, u32 nr)
 {
 	while (nr--) {
-		perf_model_put_user(models[nr].copy);
-		perf_model_put_user(models[nr].event);
+		if (models[nr].copy)
+			perf_event_put_user(models[nr].copy);
+		perf_event_put_user(models[nr].event);
 	}
 	kvfree(models);
 }
@@ -265,7 +260,7 @@ static int perf_model_copy(struct perf_persistent *pp, struct perf_model *models
 	}
 	if (err) {
 		models[nr].copy = NULL;
-		perf_model_put_user(copy);
+		perf_event_put_user(copy);
 	}
 
 	return err;

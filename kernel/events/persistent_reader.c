@@ -226,12 +226,11 @@ static void perf_reader_destroy(struct perf_event *event, struct file *file)
  * @file:  its file, which is being closed
  *
  * Context: may sleep; takes perf_event_context::mutex.
- * Return: true if it was the last user
  */
-bool perf_reader_close(struct perf_event *event, struct file *file)
+void perf_reader_close(struct perf_event *event, struct file *file)
 {
 	if (!hlist_empty(&event->readers))
 		perf_reader_destroy(event, file);
 
-	return perf_event_put_user(event);
+	perf_event_put_user(event);
 }

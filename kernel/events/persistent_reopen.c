@@ -102,8 +102,7 @@ static struct perf_event *perf_reopen_event(u64 config, pid_t pid, int cpu)
 	if (!err)
 		return event;
 
-	if (perf_event_put_user(event))
-		perf_event_release_kernel(event);
+	perf_event_put_user(event);
 
 	return ERR_PTR(err);
 }
@@ -113,8 +112,8 @@ static struct file *perf_reopen_file(struct perf_event *event, int f_flags)
 	struct file *file;
 
 	file = anon_inode_getfile("[perf_event]", &perf_fops, event, f_flags);
-	if (IS_ERR(file) && perf_event_put_user(event))
-		perf_event_release_kernel(event);
+	if (IS_ERR(file))
+		perf_event_put_user(event);
 
 	return file;
 }

@@ -212,6 +212,15 @@ static inline int write_number(const char *path, long long value)
 	return write_file(path, buf);
 }
 
+/* What the kernel calls a system call's function */
+#if defined(__x86_64__)
+#define SYSCALL_SYMBOL(name)	"__x64_sys_" name
+#elif defined(__aarch64__)
+#define SYSCALL_SYMBOL(name)	"__arm64_sys_" name
+#else
+#define SYSCALL_SYMBOL(name)	"sys_" name
+#endif
+
 /* Where the kernel has a function, or 0 */
 static inline __u64 kernel_address(const char *symbol)
 {

@@ -311,7 +311,7 @@ TEST_F(late, probe)
 	struct perf_event_attr clock = event_attr(CLOCK), probe = {
 		.type		= read_number(KPROBE_TYPE),
 		.size		= sizeof(probe),
-		.kprobe_addr	= kernel_address("__x64_sys_getppid"),
+		.kprobe_addr	= kernel_address(SYSCALL_SYMBOL("getppid")),
 	};
 	int leader = open_early(&probe, -1), sibling = open_early(&clock, leader);
 	int id = detach_every(leader, 0);

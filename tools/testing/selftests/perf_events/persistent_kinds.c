@@ -9,7 +9,7 @@
 
 #define N		100
 #define PAGES		8
-#define SYMBOL		"__x64_sys_getppid"
+#define SYMBOL		SYSCALL_SYMBOL("getppid")
 #define FILTER_ID	"/sys/kernel/tracing/events/syscalls/sys_enter_getpriority/id"
 
 static int watched;
@@ -23,6 +23,7 @@ enum kind {
 	FILTERED,	/* a tracepoint, of which every second is left */
 	DATA,		/* a breakpoint on a variable of a process */
 	CODE,		/* on a function of the kernel */
+	OWN_CODE,	/* on a function of a process */
 	KPROBE,
 	KRETPROBE,
 	UPROBE,
@@ -49,7 +50,11 @@ FIXTURE_VARIANT_ADD(kinds, filter_task) { .kind = FILTERED, .task = true, .cpu =
 FIXTURE_VARIANT_ADD(kinds, data_cpu) { .kind = DATA };
 FIXTURE_VARIANT_ADD(kinds, data_task) { .kind = DATA, .task = true, .cpu = ANY_CPU };
 FIXTURE_VARIANT_ADD(kinds, code_cpu) { .kind = CODE };
+/* On arm64, a task has no breakpoints in the kernel. */
+#ifndef __aarch64__
 FIXTURE_VARIANT_ADD(kinds, code_task) { .kind = CODE, .task = true, .cpu = 0 };
+#endif
+FIXTURE_VARIANT_ADD(kinds, own_code_task) { .kind = OWN_CODE, .task = true, .cpu = ANY_CPU };
 FIXTURE_VARIANT_ADD(kinds, kprobe_cpu) { .kind = KPROBE };
 FIXTURE_VARIANT_ADD(kinds, kprobe_task) { .kind = KPROBE, .task = true, .cpu = ANY_CPU };
 FIXTURE_VARIANT_ADD(kinds, kretprobe_cpu) { .kind = KRETPROBE };
@@ -93,11 +98,17 @@ static struct perf_event_attr kind_attr(enum kind kind)
 		attr.config = read_number(FILTER_ID);
 		break;
 	case DATA:
-	case CODE:
 		attr.type = PERF_TYPE_BREAKPOINT;
-		attr.bp_type = kind == DATA ? HW_BREAKPOINT_W : HW_BREAKPOINT_X;
-		attr.bp_addr = kind == DATA ? addr(&watched) : kernel_address(SYMBOL);
-		attr.bp_len = kind == DATA ? sizeof(watched) : sizeof(long);
+		attr.bp_type = HW_BREAKPOINT_W;
+		attr.bp_addr = addr(&watched);
+		attr.bp_len = sizeof(watched);
+		break;
+	case CODE:
+	case OWN_CODE:
+		attr.type = PERF_TYPE_BREAKPOINT;
+		attr.bp_type = HW_BREAKPOINT_X;
+		attr.bp_addr = kind == CODE ? kernel_address(SYMBOL) : addr(probed);
+		attr.bp_len = sizeof(long);
 		break;
 	case KPROBE:
 	case KRETPROBE:
@@ -216,7 +227,7 @@ TEST_F(kinds, query)
 	ASSERT_EQ(0, query(self->fd, &a));
 	EXPECT_EQ(self->attr.type, a.attr.type);
 	EXPECT_EQ(0, a.attr.config1);
-	if (variant->kind != DATA && variant->kind != CODE)
+	if (self->attr.type != PERF_TYPE_BREAKPOINT)
 		EXPECT_EQ(0, a.attr.config2);
 }
 
