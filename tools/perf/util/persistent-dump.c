@@ -5,11 +5,12 @@
 #include "persistent-dump.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <linux/kernel.h>
 #include <linux/time64.h>
@@ -37,7 +38,7 @@ static void dump__interrupted(int sig)
 /* Tells every second how far it is, in a thread, so that no write need be cut in pieces. */
 struct dump_progress {
 	pthread_t	thread;
-	int		stop[2];
+	sem_t		stop;
 	int		fd;
 	u64		total;
 	bool		started;
@@ -48,12 +49,16 @@ static void *dump_progress__run(void *arg)
 {
 	const char *end = isatty(STDERR_FILENO) ? "\r" : "\n";
 	struct dump_progress *progress = arg;
-	struct pollfd stop = { .fd = progress->stop[0] };
+	struct timespec next;
 	struct stat st;
 	u64 total;
 
-	/* The first time after a second: most snapshots take less. */
-	while (!poll(&stop, 1, MSEC_PER_SEC)) {
+	for (;;) {
+		/* The first time after a second: most snapshots take less. */
+		clock_gettime(CLOCK_REALTIME, &next);
+		next.tv_sec++;
+		if (!sem_timedwait(&progress->stop, &next) || errno != ETIMEDOUT)
+			break;
 		total = READ_ONCE(progress->total);
 		if (fstat(progress->fd, &st))
 			break;
@@ -67,23 +72,18 @@ static void *dump_progress__run(void *arg)
 static void dump_progress__start(struct dump_progress *progress, int fd)
 {
 	*progress = (struct dump_progress) { .fd = fd };
-	if (quiet || pipe(progress->stop))
+	if (quiet)
 		return;
+	sem_init(&progress->stop, 0, 0);
 	progress->started = !pthread_create(&progress->thread, NULL, dump_progress__run, progress);
-	if (!progress->started) {
-		close(progress->stop[0]);
-		close(progress->stop[1]);
-	}
 }
 
 static void dump_progress__stop(struct dump_progress *progress)
 {
 	if (!progress->started)
 		return;
-	/* Hangs up at the other end. */
-	close(progress->stop[1]);
+	sem_post(&progress->stop);
 	pthread_join(progress->thread, NULL);
-	close(progress->stop[0]);
 	if (progress->shown && isatty(STDERR_FILENO))
 		fputc('\n', stderr);
 }
