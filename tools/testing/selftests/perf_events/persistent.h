@@ -377,9 +377,11 @@ enum event {
 	CLOCK,		/* at least as many periods as asked for */
 	FAULTS,		/* at least as many */
 	TRACEPOINT,	/* exactly as many */
+	CYCLES,		/* at least as many periods, by a counter of the CPU */
+	INSTRUCTIONS,	/* the same */
 };
 
-#define CLOCK_PERIOD	100000	/* ns */
+#define CLOCK_PERIOD	100000	/* ns, and what CPUs do in about as long */
 
 static inline struct perf_event_attr event_attr(enum event event)
 {
@@ -397,15 +399,40 @@ static inline struct perf_event_attr event_attr(enum event event)
 		attr.config = read_number(TRACEPOINT_ID);
 	}
 
+	if (event == CYCLES || event == INSTRUCTIONS) {
+		attr.type = PERF_TYPE_HARDWARE;
+		attr.config = event == CYCLES ? PERF_COUNT_HW_CPU_CYCLES :
+						PERF_COUNT_HW_INSTRUCTIONS;
+	}
+
 	return attr;
 }
+
+/* Not all CPUs have counters, or interrupts when they overflow. */
+static inline bool has_event(enum event event)
+{
+	struct perf_event_attr attr = event_attr(event);
+	int fd;
+
+	attr.sample_period = CLOCK_PERIOD;
+	fd = event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	close(fd);
+
+	return fd != -ENOENT && fd != -EOPNOTSUPP;
+}
+
+/* At the beginning of FIXTURE_SETUP() */
+#define NEED_EVENT(event) do {						\
+	if (!has_event(event))						\
+		SKIP(return, "the CPU does not count it");		\
+} while (0)
 
 static inline struct perf_event_attr sampling_attr(enum event event)
 {
 	struct perf_event_attr attr = event_attr(event);
 
 	attr.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
-	attr.sample_period = event == CLOCK ? CLOCK_PERIOD : 1;
+	attr.sample_period = event == FAULTS || event == TRACEPOINT ? 1 : CLOCK_PERIOD;
 
 	return attr;
 }
@@ -419,6 +446,8 @@ static inline void drive(enum event event, unsigned int n)
 
 	switch (event) {
 	case CLOCK:
+	case CYCLES:
+	case INSTRUCTIONS:
 		while (now_ns() < start + 2ULL * n * CLOCK_PERIOD)
 			;
 		break;

@@ -21,6 +21,7 @@ FIXTURE_VARIANT(group)
 	int			order[SIZE];
 	int			cpu;
 	bool			inherit;
+	enum event		second;
 };
 
 FIXTURE_VARIANT_ADD(group, forward) { .order = { 0, 1, 2 }, .cpu = ANY_CPU };
@@ -41,19 +42,26 @@ FIXTURE_VARIANT_ADD(group, backward_cpu_inherit) {
 	.order = { 2, 1, 0 }, .cpu = 0, .inherit = true
 };
 
+FIXTURE_VARIANT_ADD(group, cycles) { .order = { 1, 0, 2 }, .cpu = 0, .second = CYCLES };
+
+FIXTURE_VARIANT_ADD(group, cycles_inherit) {
+	.order = { 0, 2, 1 }, .cpu = ANY_CPU, .inherit = true, .second = CYCLES
+};
+
 /* Two count what is driven, and one between them that time passes */
 FIXTURE_SETUP(group)
 {
 	struct perf_event_attr attr;
 	int i;
 
+	NEED_EVENT(variant->second);
 	registry_setup(_metadata, &self->registry);
 
 	pin(0);
 	self->target = target_start(PROCESS);
 	ASSERT_LT(0, self->target.tid);
 	for (i = 0; i < SIZE; i++) {
-		attr = event_attr(i == 1 ? CLOCK : TRACEPOINT);
+		attr = event_attr(i == 1 ? variant->second : TRACEPOINT);
 		attr.read_format = PERF_FORMAT_GROUP;
 		attr.inherit = variant->inherit;
 		self->fd[i] = event_open(&attr, self->target.tid, variant->cpu,

@@ -34,12 +34,16 @@ FIXTURE_VARIANT_ADD(hotplug, faults) { .event = FAULTS };
 FIXTURE_VARIANT_ADD(hotplug, tracepoint) { .event = TRACEPOINT };
 FIXTURE_VARIANT_ADD(hotplug, pinned) { .event = TRACEPOINT, .pinned = true };
 FIXTURE_VARIANT_ADD(hotplug, clock_full) { .event = CLOCK, .sampling = true };
+FIXTURE_VARIANT_ADD(hotplug, cycles) { .event = CYCLES };
+FIXTURE_VARIANT_ADD(hotplug, cycles_pinned) { .event = CYCLES, .pinned = true };
+FIXTURE_VARIANT_ADD(hotplug, cycles_full) { .event = CYCLES, .sampling = true };
 FIXTURE_VARIANT_ADD(hotplug, tracepoint_loop) {
 	.event = TRACEPOINT, .sampling = true, .loop = true
 };
 
 FIXTURE_SETUP(hotplug)
 {
+	NEED_EVENT(variant->event);
 	registry_setup(_metadata, &self->registry);
 
 	self->attr = variant->sampling ? sampling_attr(variant->event) :

@@ -25,6 +25,14 @@ FIXTURE(group)
 	int			ids[EVENTS];
 };
 
+FIXTURE_VARIANT(group)
+{
+	enum event		leader;
+};
+
+FIXTURE_VARIANT_ADD(group, clock) { .leader = CLOCK };
+FIXTURE_VARIANT_ADD(group, cycles) { .leader = CYCLES };
+
 /*
  * A leader and its siblings, each with an id of its own. Siblings that come to a
  * leader that counts already do not all begin with it, so it is enabled at last.
@@ -34,10 +42,11 @@ FIXTURE_SETUP(group)
 	struct perf_event_attr attr;
 	int i;
 
+	NEED_EVENT(variant->leader);
 	registry_setup(_metadata, &self->registry);
 	pin(0);
 	for (i = 0; i < EVENTS; i++) {
-		attr = event_attr(i);
+		attr = event_attr(i ? i : variant->leader);
 		attr.disabled = !i;
 		attr.read_format = i ? 0 : PERF_FORMAT_GROUP;
 		self->fds[i] = event_open(&attr, -1, HOT_CPU, i ? self->fds[0] : -1, 0);

@@ -32,6 +32,9 @@ FIXTURE_VARIANT_ADD(lifecycle, tracepoint) { .event = TRACEPOINT };
 FIXTURE_VARIANT_ADD(lifecycle, clock_full) { .event = CLOCK, .sampling = true };
 FIXTURE_VARIANT_ADD(lifecycle, clock_loop) { .event = CLOCK, .sampling = true, .loop = true };
 FIXTURE_VARIANT_ADD(lifecycle, faults_loop) { .event = FAULTS, .sampling = true, .loop = true };
+FIXTURE_VARIANT_ADD(lifecycle, cycles) { .event = CYCLES };
+FIXTURE_VARIANT_ADD(lifecycle, cycles_full) { .event = CYCLES, .sampling = true };
+FIXTURE_VARIANT_ADD(lifecycle, cycles_loop) { .event = CYCLES, .sampling = true, .loop = true };
 FIXTURE_VARIANT_ADD(lifecycle, tracepoint_full) { .event = TRACEPOINT, .sampling = true };
 FIXTURE_VARIANT_ADD(lifecycle, tracepoint_loop) {
 	.event = TRACEPOINT, .sampling = true, .loop = true
@@ -39,6 +42,7 @@ FIXTURE_VARIANT_ADD(lifecycle, tracepoint_loop) {
 
 FIXTURE_SETUP(lifecycle)
 {
+	NEED_EVENT(variant->event);
 	registry_setup(_metadata, &self->registry);
 
 	self->cpu = pin(0);

@@ -65,9 +65,12 @@ FIXTURE_VARIANT_ADD(query, clock) { .event = CLOCK };
 FIXTURE_VARIANT_ADD(query, tracepoint) { .event = TRACEPOINT };
 FIXTURE_VARIANT_ADD(query, full) { .event = TRACEPOINT, .sampling = true };
 FIXTURE_VARIANT_ADD(query, loop) { .event = FAULTS, .sampling = true, .loop = true };
+FIXTURE_VARIANT_ADD(query, cycles) { .event = CYCLES };
+FIXTURE_VARIANT_ADD(query, cycles_loop) { .event = CYCLES, .sampling = true, .loop = true };
 
 FIXTURE_SETUP(query)
 {
+	NEED_EVENT(variant->event);
 	registry_setup(_metadata, &self->registry);
 
 	self->cpu = pin(0);

@@ -29,16 +29,25 @@ FIXTURE(race)
 	int			won;
 };
 
+FIXTURE_VARIANT(race)
+{
+	enum event		event;
+};
+
+FIXTURE_VARIANT_ADD(race, clock) { .event = CLOCK };
+FIXTURE_VARIANT_ADD(race, cycles) { .event = CYCLES };
+
 FIXTURE_SETUP(race)
 {
 	pthread_barrierattr_t shared;
 
+	NEED_EVENT(variant->event);
 	registry_setup(_metadata, &self->registry);
 	pthread_barrierattr_init(&shared);
 	pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
 	ASSERT_EQ(0, pthread_barrier_init(&self->barrier, &shared, RACERS));
 
-	self->attr = sampling_attr(CLOCK);
+	self->attr = sampling_attr(variant->event);
 	self->fd = event_open(&self->attr, -1, 0, -1, 0);
 	ASSERT_LE(0, self->fd);
 }
@@ -229,7 +238,7 @@ FIXTURE_TEARDOWN_PARENT(load)
 static void work(int id)
 {
 	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
-	struct perf_event_attr other = event_attr(CLOCK);
+	struct perf_event_attr other = event_attr(has_event(CYCLES) ? CYCLES : CLOCK);
 	int leader, sibling, fd;
 	struct answer a;
 

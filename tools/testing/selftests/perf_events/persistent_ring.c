@@ -374,7 +374,7 @@ TEST_F(loop, snapshot_while_written)
 /* Also where interrupts write records of another size, into others half written. */
 TEST_F(loop, snapshot_with_interrupts)
 {
-	struct perf_event_attr attr = sampling_attr(CLOCK);
+	struct perf_event_attr attr = sampling_attr(has_event(CYCLES) ? CYCLES : CLOCK);
 
 	attr.sample_type |= PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_ADDR;
 	ASSERT_LE(0, loop_add(&self->loop, attr));

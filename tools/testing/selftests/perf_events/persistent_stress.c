@@ -30,6 +30,16 @@ static unsigned int below(unsigned int n)
 	return random() % n;
 }
 
+/* One of those that count here: of the hardware's, cycles or none */
+static enum event any_event(void)
+{
+	static int nr;
+
+	nr = nr ?: CYCLES + has_event(CYCLES);
+
+	return below(nr);
+}
+
 static struct slot *any_slot(void)
 {
 	return &slots[below(SLOTS)];
@@ -89,7 +99,7 @@ static void fill_slot(struct slot *s, int fd)
 
 static void open_slot(void)
 {
-	enum event event = below(3);
+	enum event event = any_event();
 	struct perf_event_attr attr = below(4) ? sampling_attr(event) : event_attr(event);
 	int leader = below(4) ? -1 : any_slot()->fd;
 
@@ -102,7 +112,7 @@ static void open_slot(void)
 /* My own or another's, with all children or without */
 static void open_task(void)
 {
-	enum event event = below(3);
+	enum event event = any_event();
 	struct perf_event_attr attr = below(2) ? sampling_attr(event) : event_attr(event);
 	int leader = below(4) ? -1 : any_slot()->fd;
 

@@ -34,9 +34,14 @@ FIXTURE_VARIANT_ADD(suspend, tracepoint_sampling) { .event = TRACEPOINT, .sampli
 FIXTURE_VARIANT_ADD(suspend, pinned) { .event = CLOCK, .pinned = true };
 FIXTURE_VARIANT_ADD(suspend, task_clock) { .event = CLOCK, .sampling = true, .task = true };
 FIXTURE_VARIANT_ADD(suspend, task_tracepoint) { .event = TRACEPOINT, .task = true };
+FIXTURE_VARIANT_ADD(suspend, cycles) { .event = CYCLES };
+FIXTURE_VARIANT_ADD(suspend, cycles_sampling) { .event = CYCLES, .sampling = true };
+FIXTURE_VARIANT_ADD(suspend, cycles_pinned) { .event = CYCLES, .pinned = true };
+FIXTURE_VARIANT_ADD(suspend, cycles_task) { .event = CYCLES, .sampling = true, .task = true };
 
 FIXTURE_SETUP(suspend)
 {
+	NEED_EVENT(variant->event);
 	registry_setup(_metadata, &self->registry);
 
 	self->attr = variant->sampling ? sampling_attr(variant->event) :

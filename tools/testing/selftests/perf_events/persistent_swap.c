@@ -21,16 +21,25 @@ FIXTURE(swap)
 	int			answer;
 };
 
+FIXTURE_VARIANT(swap)
+{
+	enum event		event;
+};
+
+FIXTURE_VARIANT_ADD(swap, tracepoint) { .event = TRACEPOINT };
+FIXTURE_VARIANT_ADD(swap, cycles) { .event = CYCLES };
+
 #define TELL(to, what, ...)	ORDER(to, what, .event = TRACEPOINT, ##__VA_ARGS__)
 
 /* A process that shares a CPU with its child, and nobody else */
 FIXTURE_SETUP(swap)
 {
+	NEED_EVENT(variant->event);
 	registry_setup(_metadata, &self->registry);
 	ASSERT_EQ(0, set_sysctl(PARANOID, 2));
 
 	pin(1);
-	self->attr = event_attr(TRACEPOINT);
+	self->attr = event_attr(variant->event);
 	self->attr.exclude_kernel = 1;
 	self->attr.inherit = 1;
 	self->target = target_start(PROCESS);
@@ -58,9 +67,15 @@ static bool swap(struct target *t)
 	       !answer_of(t->sock) && !answer_of(t->child);
 }
 
+/* All that was driven, or nothing; what is done around it a counter counts as well */
+static bool counted(enum event event, __u64 n, bool all)
+{
+	return event == TRACEPOINT ? n == (all ? N : 0) : (n >= N * CLOCK_PERIOD) == all;
+}
+
 /* Who did not execute a program is not measured by what begins with one. */
-static void expect_one_executed(struct __test_metadata *_metadata, int fd, struct target *t,
-				bool child)
+static void expect_one_executed(struct __test_metadata *_metadata, enum event event, int fd,
+				struct target *t, bool child)
 {
 	int executed = child ? t->child : t->sock;
 	int other = child ? t->sock : t->child;
@@ -70,10 +85,11 @@ static void expect_one_executed(struct __test_metadata *_metadata, int fd, struc
 	for (i = 0; i < ROUNDS; i++) {
 		ASSERT_TRUE(swap(t));
 		before = count(fd);
-		ASSERT_EQ(0, TELL(other, DRIVE, .value = N));
-		ASSERT_EQ(before, count(fd));
-		ASSERT_EQ(0, TELL(executed, DRIVE, .value = N));
-		ASSERT_EQ(before + N, count(fd));
+		ASSERT_EQ(0, ORDER(other, DRIVE, .event = event, .value = N));
+		ASSERT_TRUE(counted(event, count(fd) - before, false));
+		before = count(fd);
+		ASSERT_EQ(0, ORDER(executed, DRIVE, .event = event, .value = N));
+		ASSERT_TRUE(counted(event, count(fd) - before, true));
 	}
 }
 
@@ -96,7 +112,7 @@ TEST_F(swap, exec)
 	self->id = detach_on_exec(self->attr, &self->target, &self->fd);
 	ASSERT_LT(0, self->id);
 	ASSERT_EQ(0, target_program(&self->target, "/proc/self/exe"));
-	expect_one_executed(_metadata, self->fd, &self->target, false);
+	expect_one_executed(_metadata, variant->event, self->fd, &self->target, false);
 }
 
 /* ... also if the event was suspended just then ... */
@@ -110,7 +126,7 @@ TEST_F(swap, exec_suspended)
 	ASSERT_EQ(0, suspend(fd));
 	ASSERT_EQ(0, target_program(&self->target, "/proc/self/exe"));
 	close(fd);
-	expect_one_executed(_metadata, self->fd, &self->target, false);
+	expect_one_executed(_metadata, variant->event, self->fd, &self->target, false);
 }
 
 /* ... and they took turns before that was over ... */
@@ -125,7 +141,7 @@ TEST_F(swap, exec_suspended_for_long)
 	ASSERT_EQ(0, target_program(&self->target, "/proc/self/exe"));
 	ASSERT_TRUE(swap(&self->target));
 	close(fd);
-	expect_one_executed(_metadata, self->fd, &self->target, false);
+	expect_one_executed(_metadata, variant->event, self->fd, &self->target, false);
 }
 
 /* ... and so with the child. */
@@ -140,7 +156,7 @@ TEST_F(swap, child_execs_suspended)
 	ASSERT_EQ(0, TELL(self->target.child, EXEC, .path = "/proc/self/exe"));
 	ASSERT_TRUE(swap(&self->target));
 	close(fd);
-	expect_one_executed(_metadata, self->fd, &self->target, true);
+	expect_one_executed(_metadata, variant->event, self->fd, &self->target, true);
 }
 
 /* What another process is answered that does it for me, or that it is not in time */

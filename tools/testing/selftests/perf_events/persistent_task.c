@@ -39,6 +39,7 @@ FIXTURE_VARIANT_ADD(task, own_cpu_inherit) {
 
 FIXTURE_VARIANT_ADD(task, process) { .who = PROCESS, .event = TRACEPOINT };
 FIXTURE_VARIANT_ADD(task, process_clock) { .who = PROCESS, .event = CLOCK };
+FIXTURE_VARIANT_ADD(task, cycles) { .who = PROCESS, .event = CYCLES };
 
 FIXTURE_VARIANT_ADD(task, process_inherit) {
 	.who = PROCESS, .inherit = true, .event = TRACEPOINT
@@ -70,8 +71,19 @@ FIXTURE_VARIANT_ADD(task, thread_cpu_inherit) {
 	.who = THREAD, .one_cpu = true, .inherit = true, .event = TRACEPOINT
 };
 
+FIXTURE_VARIANT_ADD(task, cycles_own_cpu) { .who = OWN, .one_cpu = true, .event = CYCLES };
+
+FIXTURE_VARIANT_ADD(task, cycles_inherit) {
+	.who = PROCESS, .inherit = true, .event = CYCLES
+};
+
+FIXTURE_VARIANT_ADD(task, cycles_thread_cpu_inherit) {
+	.who = THREAD, .one_cpu = true, .inherit = true, .event = CYCLES
+};
+
 FIXTURE_SETUP(task)
 {
+	NEED_EVENT(variant->event);
 	registry_setup(_metadata, &self->registry);
 
 	self->cpu = variant->one_cpu ? pin(0) : ANY_CPU;

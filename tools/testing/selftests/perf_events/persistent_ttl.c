@@ -30,6 +30,8 @@ FIXTURE_VARIANT_ADD(ttl, clock_full) { .event = CLOCK };
 FIXTURE_VARIANT_ADD(ttl, clock_loop) { .event = CLOCK, .loop = true };
 FIXTURE_VARIANT_ADD(ttl, tracepoint_full) { .event = TRACEPOINT };
 FIXTURE_VARIANT_ADD(ttl, tracepoint_loop) { .event = TRACEPOINT, .loop = true };
+FIXTURE_VARIANT_ADD(ttl, cycles_full) { .event = CYCLES };
+FIXTURE_VARIANT_ADD(ttl, cycles_loop) { .event = CYCLES, .loop = true };
 
 static int open_event(enum event event, bool loop)
 {
@@ -42,6 +44,7 @@ static int open_event(enum event event, bool loop)
 
 FIXTURE_SETUP(ttl)
 {
+	NEED_EVENT(variant->event);
 	registry_setup(_metadata, &self->registry);
 	pin(0);
 	self->fd = open_event(variant->event, variant->loop);

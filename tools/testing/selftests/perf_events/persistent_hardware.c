@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: the counters of a CPU, of which there are few.
+ */
+#include "persistent.h"
+
+#define COUNTERS	64	/* more than any CPU has */
+#define N		100
+#define TIMES		(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
+
+/* As read with TIMES */
+struct counted {
+	__u64	value;
+	__u64	enabled;
+	__u64	running;
+};
+
+FIXTURE(counters)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	int			nr;		/* how many there are for cycles */
+	int			ids[2 * COUNTERS];
+	int			suspenders[2 * COUNTERS];
+};
+
+static int open_on(struct perf_event_attr attr, int cpu, int leader)
+{
+	return event_open(&attr, -1, cpu, leader, PERF_FLAG_FD_CLOEXEC);
+}
+
+/* Of the size of struct counted, 0 if it is in error state, or -errno */
+static int read_counted(int fd, struct counted *c)
+{
+	memset(c, 0, sizeof(*c));
+
+	return result(read(fd, c, sizeof(*c)));
+}
+
+static bool counts(int fd)
+{
+	struct counted before, after;
+
+	read_counted(fd, &before);
+	drive(CYCLES, 1);
+	read_counted(fd, &after);
+
+	return before.value < after.value && before.running < after.running;
+}
+
+/* The same of a persistent event, which nobody keeps open */
+static bool id_counts(int id)
+{
+	int fd = reopen(id);
+	bool ret = counts(fd);
+
+	close(fd);
+
+	return ret;
+}
+
+/* An event that has its counter at once and for good, or is in error state */
+static int open_pinned(struct perf_event_attr attr)
+{
+	attr.pinned = 1;
+
+	return open_on(attr, 0, -1);
+}
+
+static bool has_counter(int fd)
+{
+	struct counted c;
+
+	return read_counted(fd, &c) == sizeof(c);
+}
+
+/* How many pinned events can be there on CPU 0 */
+static int count_counters(const struct perf_event_attr *attr)
+{
+	int fds[COUNTERS + 1], nr = 0, i;
+
+	do {
+		fds[nr] = open_pinned(*attr);
+	} while (has_counter(fds[nr]) && nr++ < COUNTERS);
+	for (i = 0; i <= nr && i <= COUNTERS; i++)
+		close(fds[i]);
+
+	return nr;
+}
+
+FIXTURE_SETUP(counters)
+{
+	NEED_EVENT(CYCLES);
+	registry_setup(_metadata, &self->registry);
+	pin(0);
+	self->attr = event_attr(CYCLES);
+	self->attr.read_format = TIMES;
+	self->nr = count_counters(&self->attr);
+	ASSERT_LT(0, self->nr);
+	ASSERT_GE(COUNTERS, self->nr);
+}
+
+FIXTURE_TEARDOWN_PARENT(counters)
+{
+	hot_teardown(_metadata, &self->registry);
+}
+
+/* So many events without a process, each an id */
+#define DETACH_MANY(n, open) do {				\
+	int _i, _fd;						\
+								\
+	for (_i = 0; _i < (n); _i++) {				\
+		_fd = open;					\
+		self->ids[_i] = detach(_fd);			\
+		ASSERT_LT(0, self->ids[_i]);			\
+		close(_fd);					\
+	}							\
+} while (0)
+
+/* Persistent events have all counters, and keep them. */
+#define TAKE_ALL()	DETACH_MANY(self->nr, open_pinned(self->attr))
+
+/* A counter that a persistent event has is no one else's until the event ends. */
+TEST_F(counters, taken)
+{
+	int i, fd;
+
+	TAKE_ALL();
+	EXPECT_FALSE(has_counter(open_pinned(self->attr)));
+	for (i = 0; i < self->nr; i++)
+		EXPECT_TRUE(id_counts(self->ids[i]));
+
+	stop(self->ids[0]);
+	fd = open_pinned(self->attr);
+	EXPECT_TRUE(counts(fd));
+	EXPECT_FALSE(has_counter(open_pinned(self->attr)));
+}
+
+/* One that must have a counter and gets none is listed so, reads as ever, and can try again. */
+TEST_F(counters, error)
+{
+	struct answer a;
+	struct counted c;
+	int fd, id;
+
+	TAKE_ALL();
+	fd = open_pinned(self->attr);
+	id = detach(fd);
+	ASSERT_LT(0, id);
+	close(fd);
+
+	fd = reopen(id);
+	EXPECT_EQ(0, read_counted(fd, &c));
+	ASSERT_EQ(0, query(fd, &a));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ERROR, a.info.self.state);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ERROR, a.instances[0].state);
+	EXPECT_EQ(0, a.info.ended);
+
+	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_ENABLE, NULL));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ERROR, state_of(fd));
+	stop(self->ids[0]);
+	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_ENABLE, NULL));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(fd));
+	EXPECT_TRUE(counts(fd));
+}
+
+/* Suspending an event lends its counter to somebody; then it has it back. */
+TEST_F(counters, lent)
+{
+	int suspender, other;
+
+	TAKE_ALL();
+	EXPECT_FALSE(has_counter(open_pinned(self->attr)));
+	suspender = reopen(self->ids[0]);
+	ASSERT_EQ(0, suspend(suspender));
+	other = open_pinned(self->attr);
+	EXPECT_TRUE(counts(other));
+	EXPECT_FALSE(id_counts(self->ids[0]));
+	EXPECT_FALSE(has_counter(open_pinned(self->attr)));
+
+	close(other);
+	close(suspender);
+	EXPECT_TRUE(id_counts(self->ids[0]));
+	EXPECT_FALSE(has_counter(open_pinned(self->attr)));
+}
+
+/* It has it back at once, though somebody else has it yet, who came later. */
+TEST_F(counters, taken_back)
+{
+	int suspender, other;
+
+	TAKE_ALL();
+	suspender = reopen(self->ids[0]);
+	ASSERT_EQ(0, suspend(suspender));
+	other = open_pinned(self->attr);
+	EXPECT_TRUE(counts(other));
+	close(suspender);
+	EXPECT_TRUE(id_counts(self->ids[0]));
+	EXPECT_FALSE(has_counter(other));
+}
+
+/* More events than counters take turns, and each stands for all of the time. */
+static void expect_turns(struct __test_metadata *_metadata, const int *ids, int n)
+{
+	struct counted before[2 * COUNTERS], c;
+	__u64 scaled, least = -1, most = 0;
+	int fds[2 * COUNTERS], i, behind = n;
+	bool shared = false;
+
+	for (i = 0; i < n; i++) {
+		fds[i] = reopen(ids[i]);
+		ASSERT_EQ(sizeof(c), read_counted(fds[i], &before[i]));
+	}
+
+	/* Each has run for as long as some turns take */
+	EXPECT_TRUE(eventually(({
+		drive(CYCLES, N);
+		for (i = behind = 0; i < n; i++) {
+			read_counted(fds[i], &c);
+			behind += c.running - before[i].running < 50 * CLOCK_PERIOD;
+		}
+		!behind;
+	})));
+
+	for (i = 0; i < n; i++) {
+		read_counted(fds[i], &c);
+		c.value -= before[i].value;
+		c.enabled -= before[i].enabled;
+		c.running -= before[i].running;
+		shared |= c.running < c.enabled;
+		EXPECT_LT(0, c.value);
+		EXPECT_GE(c.enabled, c.running);
+		scaled = (double)c.value * c.enabled / (c.running ?: 1);
+		least = scaled < least ? scaled : least;
+		most = scaled > most ? scaled : most;
+		close(fds[i]);
+	}
+	EXPECT_TRUE(shared);
+	EXPECT_GT(3 * least, most);
+}
+
+/* With more events than counters, all get their turns, and scaled counts are right. */
+TEST_F(counters, multiplexed)
+{
+	int n = 2 * self->nr;
+
+	DETACH_MANY(n, open_on(self->attr, 0, -1));
+	expect_turns(_metadata, self->ids, n);
+	expect_turns(_metadata, self->ids, n);
+}
+
+/* They give them up while somebody needs them, and take turns again. */
+TEST_F(counters, reserved)
+{
+	int n = 2 * self->nr, i, fds[COUNTERS];
+	struct counted c;
+
+	DETACH_MANY(n, open_on(self->attr, 0, -1));
+	for (i = 0; i < n; i++) {
+		self->suspenders[i] = reopen(self->ids[i]);
+		ASSERT_EQ(0, suspend(self->suspenders[i]));
+	}
+	for (i = 0; i < self->nr; i++)
+		fds[i] = open_on(self->attr, 0, -1);
+	drive(CYCLES, 10 * N);
+	for (i = 0; i < self->nr; i++) {
+		ASSERT_EQ(sizeof(c), read_counted(fds[i], &c));
+		EXPECT_LT(0, c.value);
+		EXPECT_EQ(c.enabled, c.running);
+		close(fds[i]);
+	}
+	for (i = 0; i < n; i++)
+		close(self->suspenders[i]);
+	expect_turns(_metadata, self->ids, n);
+}
+
+/* They take turns again on a CPU that has been away. */
+TEST_F(counters, multiplexed_hotplug)
+{
+	int n = 2 * self->nr, i;
+
+	pin(HOT_CPU);
+	DETACH_MANY(n, open_on(self->attr, HOT_CPU, -1));
+	expect_turns(_metadata, self->ids, n);
+	pin(0);
+	ASSERT_EQ(0, set_online(false));
+	for (i = 0; i < n; i++)
+		EXPECT_EQ(PERF_PERSISTENT_STATE_OFFLINE, state_of(reopen(self->ids[i])));
+	ASSERT_EQ(0, set_online(true));
+	pin(HOT_CPU);
+	expect_turns(_metadata, self->ids, n);
+}
+
+/* What must have its counter has it on a CPU that has been away, and before others. */
+TEST_F(counters, pinned_hotplug)
+{
+	int i, other;
+
+	self->attr.pinned = 1;
+	DETACH_MANY(self->nr, open_on(self->attr, HOT_CPU, -1));
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, set_online(true));
+	other = open_on(self->attr, HOT_CPU, -1);
+	pin(HOT_CPU);
+	EXPECT_FALSE(has_counter(other));
+	for (i = 0; i < self->nr; i++)
+		EXPECT_TRUE(id_counts(self->ids[i]));
+}
+
+/* So many siblings as a leader takes, and why it takes no more */
+static int fill_group(const struct perf_event_attr *attr, bool persistent, int *err)
+{
+	int leader = open_on(*attr, 0, -1), fd, n = 0;
+
+	if (persistent)
+		detach(leader);
+	while ((fd = open_on(*attr, 0, leader)) >= 0 && n++ < COUNTERS) {
+		if (persistent)
+			detach(fd);
+	}
+	*err = fd;
+
+	return n;
+}
+
+/* A group that no CPU could count at once is refused, as ever. */
+TEST_F(counters, group_too_large)
+{
+	int n, err;
+
+	n = fill_group(&self->attr, false, &err);
+	EXPECT_EQ(-EINVAL, err);
+	EXPECT_EQ(n, fill_group(&self->attr, true, &err));
+	EXPECT_EQ(-EINVAL, err);
+	EXPECT_EQ(n + 1, registry_count("ids"));
+}
+
+/* A group that needs all counters waits until it gets them all. */
+TEST_F(counters, group_waits)
+{
+	int pinned = open_pinned(self->attr), leader, i, fd;
+	struct counted c;
+
+	self->attr.disabled = 1;
+	leader = open_on(self->attr, 0, -1);
+	self->attr.disabled = 0;
+	self->ids[0] = detach(leader);
+	for (i = 1; i < self->nr; i++) {
+		fd = open_on(self->attr, 0, leader);
+		self->ids[i] = detach(fd);
+		ASSERT_LT(0, self->ids[i]);
+		close(fd);
+	}
+	ASSERT_EQ(0, event_ioctl(leader, PERF_EVENT_IOC_ENABLE, NULL));
+	close(leader);
+
+	drive(CYCLES, N);
+	for (i = 0; i < self->nr; i++) {
+		fd = reopen(self->ids[i]);
+		EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(fd));
+		ASSERT_EQ(sizeof(c), read_counted(fd, &c));
+		EXPECT_EQ(0, c.value);
+		EXPECT_LT(0, c.enabled);
+	}
+	EXPECT_TRUE(counts(pinned));
+	close(pinned);
+	EXPECT_TRUE(eventually(id_counts(self->ids[0])));
+	for (i = 0; i < self->nr; i++)
+		EXPECT_TRUE(id_counts(self->ids[i]));
+}
+
+/* One that wants the CPU's counters for itself has them, until it is suspended. */
+TEST_F(counters, exclusive)
+{
+	int other, suspender;
+
+	self->attr.exclusive = 1;
+	DETACH_MANY(1, open_pinned(self->attr));
+	self->attr.exclusive = 0;
+	other = open_on(self->attr, 0, -1);
+	EXPECT_FALSE(counts(other));
+	EXPECT_TRUE(id_counts(self->ids[0]));
+
+	suspender = reopen(self->ids[0]);
+	ASSERT_EQ(0, suspend(suspender));
+	EXPECT_TRUE(eventually(counts(other)));
+	EXPECT_FALSE(id_counts(self->ids[0]));
+	close(other);
+	close(suspender);
+	EXPECT_TRUE(id_counts(self->ids[0]));
+}
+
+/* Two of that sort take turns, and are never there at the same time. */
+TEST_F(counters, exclusive_take_turns)
+{
+	struct counted first, second;
+
+	self->attr.exclusive = 1;
+	DETACH_MANY(2, open_on(self->attr, 0, -1));
+	expect_turns(_metadata, self->ids, 2);
+	read_counted(reopen(self->ids[1]), &second);
+	read_counted(reopen(self->ids[0]), &first);
+	EXPECT_LE(first.running + second.running, first.enabled);
+}
+
+/* A CPU that comes later has its counters counted as well. */
+TEST_F(counters, every_cpu)
+{
+	int fd, id, late;
+
+	ASSERT_EQ(0, set_online(false));
+	fd = open_on(self->attr, 0, -1);
+	id = DETACH(fd, .flags = PERF_DETACH_EVERY_CPU);
+	ASSERT_LT(0, id);
+	close(fd);
+	ASSERT_EQ(0, set_online(true));
+	ASSERT_TRUE(eventually((late = reopen_at(id, -1, HOT_CPU)) >= 0));
+	pin(HOT_CPU);
+	EXPECT_TRUE(counts(late));
+}
+
+TEST_HARNESS_MAIN
