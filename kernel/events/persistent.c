@@ -247,8 +247,14 @@ struct perf_event_attr perf_event_opened_attr(struct perf_event *event)
 	attr.type = event->opened.type;
 	attr.size = sizeof(attr);
 	attr.config = event->opened.config;
+	/* A breakpoint is where it was moved to. */
+	if (attr.type != PERF_TYPE_BREAKPOINT)
+		attr.config1 = event->opened.config1;
 	attr.sample_period = event->opened.sample_period;
 	*perf_event_attr_bits(&attr) = event->opened.bits;
+	/* Without branches it means nothing, and drivers use it. */
+	if (!(attr.sample_type & PERF_SAMPLE_BRANCH_STACK))
+		attr.branch_sample_type = 0;
 
 	return attr;
 }
@@ -300,8 +306,9 @@ perf_member_get(struct perf_persistent *pp, struct perf_event *event,
 	if (list_entry_is_head(member, &pp->members, entry) || member->nr > d->member)
 		return perf_member_create(&member->entry, event, d);
 
+	/* What the kernel copies may have been moved, as breakpoints can be. */
 	attr = perf_event_opened_attr(event);
-	if (memcmp(&member->attr, &attr, sizeof(attr)))
+	if (!d->is_copy && memcmp(&member->attr, &attr, sizeof(attr)))
 		return ERR_PTR(-EINVAL);
 	if (*d->label && strcmp(member->label, d->label))
 		return ERR_PTR(-EINVAL);
@@ -447,7 +454,11 @@ int perf_instance_insert(struct perf_persistent *pp, struct perf_instance *inst,
 		inst->offline_count = 1;
 	}
 
-	refcount_inc(&event->users);
+	/* Its maker is the one user that it had before. */
+	if (event->detached)
+		refcount_inc(&event->users);
+	else
+		refcount_set(&event->users, 2);
 	WRITE_ONCE(event->detached, true);
 	WRITE_ONCE(event->persistent, inst);
 

@@ -144,6 +144,7 @@ struct perf_instance {
  * @nr_pages: data pages of the buffer, or 0
  * @ttl:      ns, or 0
  * @memlock:  RLIMIT_MEMLOCK in bytes
+ * @is_copy:  the kernel made the event like one of the member's
  * @name:     or empty
  * @label:    or empty
  */
@@ -154,6 +155,7 @@ struct perf_detach {
 	u32		nr_pages;
 	u64		ttl;
 	unsigned long	memlock;
+	bool		is_copy;
 	char		name[PERF_PERSISTENT_NAME_MAX];
 	char		label[PERF_PERSISTENT_LABEL_MAX];
 };

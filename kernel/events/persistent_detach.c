@@ -36,6 +36,7 @@ static int perf_detach_copy(struct perf_detach *d, unsigned long arg)
 	d->nr_pages = u.buffer_pages;
 	d->ttl = u.ttl;
 	d->memlock = rlimit(RLIMIT_MEMLOCK);
+	d->is_copy = false;
 
 	err = perf_persistent_copy_name(d->name, u.name);
 	if (!err)

@@ -218,6 +218,7 @@ static int perf_copy_detach(struct perf_persistent *pp, const struct perf_model 
 		.member		= model->member,
 		.nr_pages	= model->nr_pages,
 		.memlock	= pp->memlock,
+		.is_copy	= true,
 	};
 	int ret = perf_detach_event(model->copy, &d);
 
@@ -260,7 +261,7 @@ static int perf_model_copy(struct perf_persistent *pp, struct perf_model *models
 	}
 	if (err) {
 		models[nr].copy = NULL;
-		perf_event_put_user(copy);
+		perf_event_release_kernel(copy);
 	}
 
 	return err;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Persistent perf events: what the counters of a CPU count, to the last instruction.
+ * Those of an emulated CPU do not miss any.
  */
 #include "persistent_task.h"
 

@@ -404,7 +404,7 @@ TEST_F(samples, bpf_program)
 {
 	int decision, prog, fd;
 
-	self->attr = sampling_attr(CLOCK);
+	self->attr = sampling_attr(has_event(CYCLES) ? CYCLES : CLOCK);
 	for (decision = 0; decision < 2; decision++) {
 		prog = load_program(BPF_PROG_TYPE_PERF_EVENT, decision);
 		ASSERT_LE(0, prog);
