@@ -269,6 +269,25 @@ TEST_F(late, refused)
 	EXPECT_EQ(breakpoints_left(0) + 1, breakpoints_left(LATE_CPU));
 }
 
+/* A breakpoint that was moved is made where it is now, and is one of the others. */
+TEST_F(late, moved)
+{
+	struct perf_event_attr attr = breakpoint();
+	int fd = open_early(&attr, -1), id = detach_every(fd, 0), late;
+	static volatile int elsewhere;
+
+	ASSERT_LT(0, id);
+	attr.bp_addr = addr((void *)&elsewhere);
+	ASSERT_EQ(0, result(ioctl(fd, PERF_EVENT_IOC_MODIFY_ATTRIBUTES, &attr)));
+	ASSERT_TRUE(come(open_witness(0)));
+	late = reopen_late(id);
+	ASSERT_LE(0, late);
+
+	pin(LATE_CPU);
+	elsewhere = 1;
+	EXPECT_EQ(1, count(late));
+}
+
 /* When I end it and the others nothing is left: what is scarce can be had again. */
 TEST_F(late, nothing_is_kept)
 {
