@@ -97,6 +97,41 @@ static void perf_event_needs_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, perf_event_needs(&attr), PERF_NEED_KERNEL);
 }
 
+/* Drivers and ioctls change the attr of an event; what was opened can still be told. */
+static void perf_event_opened_attr_test(struct kunit *test)
+{
+	const struct perf_event_attr opened = {
+		.type		= PERF_TYPE_HW_CACHE,
+		.size		= sizeof(opened),
+		.config		= 0x10002,
+		.config1	= 1,
+		.sample_freq	= 99,
+		.freq		= 1,
+		.exclude_hv	= 1,
+		.enable_on_exec	= 1,
+	};
+	struct perf_event_attr attr;
+	struct perf_event *event;
+
+	event = kunit_kzalloc(test, sizeof(*event), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, event);
+	event->attr = opened;
+	perf_persistent_init_event(event);
+
+	event->attr.type = PERF_TYPE_RAW;
+	event->attr.size = PERF_ATTR_SIZE_VER0;
+	event->attr.config = 0x412e;
+	event->attr.config1 = 0x3fbfc00001;
+	event->attr.sample_period = 10101010;
+	event->attr.freq = 0;
+	event->attr.exclude_hv = 0;
+	event->attr.enable_on_exec = 0;
+	event->attr.branch_sample_type = PERF_SAMPLE_BRANCH_ANY;
+
+	attr = perf_event_opened_attr(event);
+	KUNIT_EXPECT_MEMEQ(test, &attr, &opened, sizeof(attr));
+}
+
 /* "No limit" and "overdue" must not look the same. */
 static void perf_persistent_time_left_test(struct kunit *test)
 {
@@ -117,6 +152,7 @@ static struct kunit_case perf_persistent_test_cases[] = {
 	KUNIT_CASE(perf_persistent_name_test),
 	KUNIT_CASE(perf_persistent_scrub_test),
 	KUNIT_CASE(perf_event_needs_test),
+	KUNIT_CASE(perf_event_opened_attr_test),
 	KUNIT_CASE(perf_persistent_time_left_test),
 	{ },
 };
