@@ -99,29 +99,44 @@ void perf_reader_add(struct perf_event *event, struct perf_reader *reader)
 }
 
 /*
- * What readers keep of the past is one number: a buffer wakes, and counts it. To
- * one that polls for the first time every wake-up so far is news, and so it is
- * to one that there is no memory for. Events that were never persistent share an
- * answer, as all events did before.
+ * How many wake-ups a reader was told of, as it is told of all now. To one that
+ * polls for the first time each of them is news, and so it is to one that there
+ * is no memory for.
+ */
+static int perf_reader_told(struct perf_event *event, struct file *file,
+			    struct perf_buffer *rb, int wakeups)
+{
+	struct perf_reader *reader = perf_reader_get(event, file);
+	int told;
+
+	if (!reader)
+		return 0;
+
+	told = reader->rb_id == rb->id ? reader->wakeups : 0;
+	reader->rb_id = rb->id;
+	reader->wakeups = wakeups;
+
+	return told;
+}
+
+/*
+ * What readers keep of the past is one number: a buffer wakes, and counts it.
+ * Events that were never persistent share an answer, as all events did before.
  */
 __poll_t perf_buffer_poll(struct perf_buffer *rb, struct file *file)
 {
 	struct perf_event *event = file->private_data;
 	int wakeups = atomic_read(&rb->poll);
-	struct perf_reader *reader;
-	int polled = 0;
+	int told;
 
 	lockdep_assert_held(&event->mmap_mutex);
 
-	if (!READ_ONCE(event->detached)) {
-		polled = atomic_xchg(&rb->polled, wakeups);
-	} else if ((reader = perf_reader_get(event, file))) {
-		polled = reader->rb_id == rb->id ? reader->wakeups : 0;
-		reader->rb_id = rb->id;
-		reader->wakeups = wakeups;
-	}
+	if (READ_ONCE(event->detached))
+		told = perf_reader_told(event, file, rb, wakeups);
+	else
+		told = atomic_xchg(&rb->polled, wakeups);
 
-	return wakeups == polled ? 0 : EPOLLIN | EPOLLRDNORM;
+	return wakeups == told ? 0 : EPOLLIN | EPOLLRDNORM;
 }
 
 /* Suspending */

@@ -274,10 +274,10 @@ TEST_F(late, moved)
 {
 	struct perf_event_attr attr = breakpoint();
 	int fd = open_early(&attr, -1), id = detach_every(fd, 0), late;
-	static volatile int elsewhere;
+	static int elsewhere;
 
 	ASSERT_LT(0, id);
-	attr.bp_addr = addr((void *)&elsewhere);
+	attr.bp_addr = addr(&elsewhere);
 	ASSERT_EQ(0, result(ioctl(fd, PERF_EVENT_IOC_MODIFY_ATTRIBUTES, &attr)));
 	ASSERT_TRUE(come(open_witness(0)));
 	late = reopen_late(id);
