@@ -140,7 +140,7 @@ static void perf_reopen_check_sharers(struct perf_reopen_check *check, struct pe
 	struct perf_buffer *rb;
 	unsigned long flags;
 
-	rb = rcu_access_pointer(event->rb) ? ring_buffer_get(event) : NULL;
+	rb = READ_ONCE(event->rb) ? ring_buffer_get(event) : NULL;
 	if (!rb)
 		return;
 

@@ -190,7 +190,7 @@ int perf_persistent_detach(struct file *file, unsigned long arg)
 		return ret;
 
 	/* What has a buffer may have been polled. */
-	if (!READ_ONCE(event->detached) && rcu_access_pointer(event->rb)) {
+	if (!READ_ONCE(event->detached) && READ_ONCE(event->rb)) {
 		reader = perf_reader_create(file);
 		if (!reader)
 			return -ENOMEM;
