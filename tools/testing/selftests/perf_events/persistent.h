@@ -148,26 +148,13 @@ static inline int suspend(int fd)
 
 /* Time */
 
-static inline __u64 now_by(clockid_t clock)
+static inline __u64 now_ns(void)
 {
 	struct timespec ts;
 
-	clock_gettime(clock, &ts);
+	clock_gettime(CLOCK_BOOTTIME, &ts);
 
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
-
-static inline __u64 now_ns(void)
-{
-	return now_by(CLOCK_BOOTTIME);
-}
-
-static inline void spin(__u64 ns)
-{
-	__u64 end = now_ns() + ns;
-
-	while (now_ns() < end)
-		;
 }
 
 /* Whether what is bound to happen does, with patience */
@@ -451,16 +438,15 @@ static inline struct perf_event_attr sampling_attr(enum event event)
 static inline void drive(enum event event, unsigned int n)
 {
 	size_t page = getpagesize(), size = n * page;
-	__u64 start = now_by(CLOCK_THREAD_CPUTIME_ID);
+	__u64 start = now_ns();
 	char *area;
 
 	switch (event) {
 	case CLOCK:
 	case CYCLES:
 	case INSTRUCTIONS:
-		/* In the time that it runs itself, and hardly ever in the kernel */
-		while (now_by(CLOCK_THREAD_CPUTIME_ID) < start + 2ULL * n * CLOCK_PERIOD)
-			spin(CLOCK_PERIOD);
+		while (now_ns() < start + 2ULL * n * CLOCK_PERIOD)
+			;
 		break;
 	case FAULTS:
 		area = mmap(NULL, size, PROT_READ | PROT_WRITE,
