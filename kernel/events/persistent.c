@@ -155,6 +155,7 @@ static enum hrtimer_restart perf_persistent_timer(struct hrtimer *timer)
  */
 struct perf_persistent *perf_persistent_create(const struct perf_detach *d)
 {
+	struct perf_persistent_name *name;
 	struct perf_persistent *pp;
 	int err;
 
@@ -183,11 +184,12 @@ struct perf_persistent *perf_persistent_create(const struct perf_detach *d)
 	if (err)
 		goto err_put;
 
-	pp->name = perf_persistent_name_create(d->name, pp->id, pp->owner);
-	if (IS_ERR(pp->name)) {
-		err = PTR_ERR(pp->name);
+	name = perf_persistent_name_create(d->name, pp->id, pp->owner);
+	if (IS_ERR(name)) {
+		err = PTR_ERR(name);
 		goto err_unregister;
 	}
+	pp->name = name;
 
 	err = perf_persistent_sysfs_add(pp);
 	if (err)
@@ -196,7 +198,7 @@ struct perf_persistent *perf_persistent_create(const struct perf_detach *d)
 	return pp;
 
 err_name:
-	perf_persistent_name_destroy(pp->name);
+	perf_persistent_name_give_up(name);
 err_unregister:
 	perf_persistent_unregister(pp);
 err_put:
@@ -211,12 +213,13 @@ err_put:
 void perf_persistent_free(struct perf_persistent *pp)
 {
 	put_cred(pp->cred);
+	kfree(pp->name);
 	kfree(pp);
 }
 
 /**
  * perf_persistent_destroy - end an id that has no instances, or none yet
- * @pp: id; its name stays taken until sysfs is rid of it
+ * @pp: id
  *
  * Context: waits for readers of sysfs; perf_persistent_mutex is not held.
  */
@@ -224,8 +227,9 @@ void perf_persistent_destroy(struct perf_persistent *pp)
 {
 	WARN_ON_ONCE(pp->nr_instances || !list_empty(&pp->members));
 
+	/* Who sees that the folder is gone can take the name. */
+	perf_persistent_name_give_up(pp->name);
 	perf_persistent_sysfs_remove(pp);
-	perf_persistent_name_destroy(pp->name);
 	hrtimer_cancel(&pp->timer);
 	perf_persistent_unregister(pp);
 	kobject_put(&pp->kobj);

@@ -182,7 +182,7 @@ int perf_reader_suspend(struct file *file);
 bool perf_persistent_name_valid(const char *name);
 struct perf_persistent_name *
 perf_persistent_name_create(const char *chosen, u32 id, kuid_t owner);
-void perf_persistent_name_destroy(struct perf_persistent_name *name);
+void perf_persistent_name_give_up(struct perf_persistent_name *name);
 
 /* persistent_query.c */
 long perf_persistent_query(struct perf_event *event, unsigned long arg);

@@ -121,14 +121,13 @@ err_free:
 }
 
 /**
- * perf_persistent_name_destroy - give a name up
- * @name: name that no id has any more; taken until sysfs is rid of it
+ * perf_persistent_name_give_up - let a name be taken again
+ * @name: name; taken until sysfs is rid of it, then the caller's to kfree()
  *
  * Context: waits for readers of sysfs; perf_persistent_mutex is not held.
  */
-void perf_persistent_name_destroy(struct perf_persistent_name *name)
+void perf_persistent_name_give_up(struct perf_persistent_name *name)
 {
 	perf_persistent_sysfs_remove_name(name);
 	perf_name_unhash(name);
-	kfree(name);
 }

@@ -220,8 +220,10 @@ static int perf_set_id(struct perf_persistent *pp, const struct perf_persistent_
 	}
 
 	err = perf_set_apply(pp, set, &name);
-	if (name)
-		perf_persistent_name_destroy(name);
+	if (name) {
+		perf_persistent_name_give_up(name);
+		kfree(name);
+	}
 
 	return err;
 }

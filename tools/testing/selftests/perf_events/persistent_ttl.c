@@ -323,6 +323,17 @@ TEST_F(ttl, at_once)
 	EXPECT_TRUE(eventually(!registry_count("ids")));
 }
 
+/* Who sees that it is gone can have its name. */
+TEST_F(ttl, name_is_free)
+{
+	for (int i = 0; i < 100; i++) {
+		self->id = DETACH(open_event(CLOCK, false), .ttl = 1, .name = addr("again"));
+		ASSERT_LT(0, self->id);
+		ASSERT_TRUE(eventually(!registry_has(self->id)));
+		ASSERT_EQ(0, registry_count("events"));
+	}
+}
+
 /* Nobody can have more time than there is. */
 TEST_F(ttl, too_long)
 {
