@@ -167,6 +167,24 @@ static int open_kind(enum kind kind, struct perf_event_attr *attr, int pid, int 
 /* How often it happens of N times */
 #define TIMES	(variant->kind == FILTERED ? N / 2 : N)
 
+/*
+ * arm64 steps over a breakpoint in the kernel. If an interrupt comes then, it is
+ * hit again.
+ */
+#ifdef __aarch64__
+#define AGAIN	(variant->kind == CODE ? N / 2 : 0)
+#else
+#define AGAIN	0
+#endif
+
+#define EXPECT_TIMES(fd)				\
+do {							\
+	long _n = count(fd);				\
+							\
+	EXPECT_LE(TIMES, _n);				\
+	EXPECT_GE(TIMES + AGAIN, _n);			\
+} while (0)
+
 #define OPEN()	open_kind(variant->kind, &self->attr, variant->task ? getpid() : -1, variant->cpu)
 
 /* It goes on when it is closed, through any descriptor that I turn it off and on by. */
@@ -180,17 +198,17 @@ TEST_F(kinds, goes_on)
 
 	drive_all();
 	self->fd = reopen(self->id);
-	EXPECT_EQ(TIMES, count(self->fd));
+	EXPECT_TIMES(self->fd);
 	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
 	close(self->fd);
 	drive_all();
 	self->fd = reopen(self->id);
-	EXPECT_EQ(TIMES, count(self->fd));
+	EXPECT_TIMES(self->fd);
 	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_RESET, NULL));
 	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ENABLE, NULL));
 	close(self->fd);
 	drive_all();
-	EXPECT_EQ(TIMES, count(reopen(self->id)));
+	EXPECT_TIMES(reopen(self->id));
 }
 
 /* It goes on when its maker is killed, and is over when it is stopped. */
@@ -210,7 +228,7 @@ TEST_F(kinds, maker_is_killed)
 
 	drive_all();
 	self->fd = reopen(self->id);
-	EXPECT_EQ(TIMES, count(self->fd));
+	EXPECT_TIMES(self->fd);
 	stop(self->id);
 	EXPECT_FALSE(registry_has(self->id));
 	close(self->fd);
@@ -258,7 +276,7 @@ TEST_F(kinds, target_dies)
 	ASSERT_EQ(child, waitpid(child, NULL, 0));
 
 	self->fd = reopen(self->id);
-	EXPECT_EQ(TIMES, count(self->fd));
+	EXPECT_TIMES(self->fd);
 	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, state_of(self->fd));
 }
 
