@@ -36,15 +36,21 @@ static int test__vdso_threads(struct test_suite *test __maybe_unused, int subtes
 		thread = machine__findnew_thread(&machines.host, 1, 1);
 		TEST_ASSERT_VAL("no thread", thread);
 		for (size_t j = 0; j < ARRAY_SIZE(finders); j++) {
-			finders[j].machine = &machines.host;
-			finders[j].thread = thread;
-			TEST_ASSERT_EQUAL("pthread_create",
-					  pthread_create(&finders[j].id, NULL, find, &finders[j]), 0);
+			struct finder *finder = &finders[j];
+			int err;
+
+			finder->machine = &machines.host;
+			finder->thread = thread;
+			err = pthread_create(&finder->id, NULL, find, finder);
+			TEST_ASSERT_EQUAL("pthread_create", err, 0);
 		}
 		for (size_t j = 0; j < ARRAY_SIZE(finders); j++) {
+			struct dso *dso;
+
 			pthread_join(finders[j].id, NULL);
-			TEST_ASSERT_VAL("no vDSO", finders[j].dso);
-			TEST_ASSERT_VAL("more than one", RC_CHK_EQUAL(finders[j].dso, finders[0].dso));
+			dso = finders[j].dso;
+			TEST_ASSERT_VAL("no vDSO", dso);
+			TEST_ASSERT_VAL("more than one", RC_CHK_EQUAL(dso, finders[0].dso));
 		}
 		for (size_t j = 0; j < ARRAY_SIZE(finders); j++)
 			dso__put(finders[j].dso);
