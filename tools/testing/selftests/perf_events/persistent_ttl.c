@@ -334,6 +334,21 @@ TEST_F(ttl, name_is_free)
 	}
 }
 
+/* What has ended in my hands takes another period, though it is nowhere any more. */
+TEST_F(ttl, period_after_its_end)
+{
+	struct perf_event_attr attr = sampling_attr(variant->event);
+	__u64 period = 2000;
+
+	attr.write_backward = variant->loop;
+	close(self->fd);
+	self->fd = event_open(&attr, 0, -1, -1, 0);
+	self->id = DETACH(self->fd, .ttl = 1);
+	ASSERT_LT(0, self->id);
+	ASSERT_TRUE(eventually(!registry_has(self->id)));
+	EXPECT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_PERIOD, &period));
+}
+
 /* Nobody can have more time than there is. */
 TEST_F(ttl, too_long)
 {
