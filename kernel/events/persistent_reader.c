@@ -150,9 +150,14 @@ static void __perf_event_suspend(struct perf_event *event, struct perf_cpu_conte
 	__perf_event_disable(event, cpuctx, ctx, info);
 }
 
+/*
+ * What has left its context counts nowhere: what is parked is suspended when its CPU
+ * is back, and what has ended is not looked for.
+ */
 static void perf_event_suspend_one(struct perf_event *event)
 {
-	event_function_call(event, __perf_event_suspend, NULL);
+	if (event->attach_state & PERF_ATTACH_CONTEXT)
+		event_function_call(event, __perf_event_suspend, NULL);
 }
 
 static void perf_event_resume_one(struct perf_event *event)
@@ -169,7 +174,6 @@ static void perf_event_resume_one(struct perf_event *event)
 		_perf_event_enable(event);
 }
 
-/* One that is parked is suspended when its CPU is back. */
 static void perf_event_suspend(struct perf_event *event, struct perf_reader *reader)
 {
 	struct perf_event_context *ctx = perf_event_ctx_lock(event);
@@ -177,7 +181,7 @@ static void perf_event_suspend(struct perf_event *event, struct perf_reader *rea
 	if (!reader->suspended) {
 		reader->suspended = true;
 		WRITE_ONCE(event->nr_suspends, event->nr_suspends + 1);
-		if (event->nr_suspends == 1 && !event->parked)
+		if (event->nr_suspends == 1)
 			perf_event_for_each_child(event, perf_event_suspend_one);
 	}
 	perf_event_ctx_unlock(event, ctx);

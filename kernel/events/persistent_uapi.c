@@ -6,6 +6,7 @@
  * copied out after it is dropped.
  */
 #include <linux/fs.h>
+#include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "internal.h"

@@ -368,6 +368,9 @@ TEST_F(task, remove_on_exec)
 	if (variant->event != TRACEPOINT || variant->inherit)
 		return;
 
+	/* So that nothing else is left of its context */
+	stop(self->id);
+	close(self->fd);
 	self->attr.remove_on_exec = 1;
 	self->id = target_detach(&self->target, variant->who, &self->attr, self->cpu,
 				 (struct perf_event_detach) {});
@@ -378,6 +381,9 @@ TEST_F(task, remove_on_exec)
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
 	EXPECT_MORE(N, 0);
 	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, state_of(self->fd));
+
+	/* It is nowhere any more, so that suspending it does nothing. */
+	EXPECT_EQ(0, TELL(SUSPEND_OWN, .value = self->id));
 }
 
 /* What is to begin with the program does, or as soon as nobody suspends it. */
