@@ -76,14 +76,13 @@ must_fail() {
 	fi
 }
 
-# eventually SECONDS COMMAND...: it succeeds within that time
-eventually() {
-	left=$(($1 * 10))
-	shift
+# wait_for COMMAND...: until it succeeds, or for half a minute
+wait_for() {
+	tries=300
 	until "$@"
 	do
-		[ $left -gt 0 ] || return 1
-		left=$((left - 1))
+		tries=$((tries - 1))
+		[ $tries -eq 0 ] && return 1
 		sleep 0.1
 	done
 }
@@ -171,7 +170,7 @@ test_without_feature() {
 kill_waiting() {
 	perf record --persistent="$name-delay" -a -e cpu-clock -D 100000 > "$dir/delay" 2>&1 &
 	waiting=$!
-	eventually 10 exists "$name-delay" || fail "nothing is there while perf waits"
+	wait_for exists "$name-delay" || fail "nothing is there while perf waits"
 	left=$(value "$name-delay" time_left)
 	if [ "$left" -eq 0 ] || [ "$left" -gt 30000000000 ]
 	then
@@ -220,7 +219,7 @@ test_killed() {
 	for event in "$pmu"/events/"$name"-*
 	do
 		[ -e "$event" ] || continue
-		eventually 30 is_gone "${event##*/}" || fail "${event##*/} is still there"
+		wait_for is_gone "${event##*/}" || fail "${event##*/} is still there"
 	done
 	finish "$before"
 }
@@ -235,7 +234,7 @@ test_interrupted() {
 		[ $signal = INT ] && default="env --default-signal=INT" || default=
 		$default perf stat --persistent="$name" -e cpu-clock -D 100000 > "$dir/out" 2>&1 &
 		waiting=$!
-		eventually 10 exists "$name" || fail "nothing is there while perf waits"
+		wait_for exists "$name" || fail "nothing is there while perf waits"
 		kill -$signal $waiting
 		wait $waiting && fail "perf succeeds after SIG$signal"
 		waiting=
@@ -282,7 +281,7 @@ test_new_cpu() {
 	start record -a -e '{cpu-clock,task-clock}' -e page-faults:u
 	has instances $((4 * (cpus - 1)))
 	echo 1 > $cpu1
-	eventually 10 is instances $((4 * cpus)) || has instances $((4 * cpus))
+	wait_for is instances $((4 * cpus)) || has instances $((4 * cpus))
 	stop
 	finish "$before"
 }
@@ -387,10 +386,12 @@ test_wait() {
 	# USR1 is what a command that cannot be run sends, but it is not from there.
 	for signal in TERM USR1
 	do
+		# To a file that nobody else wrote the name to
 		perf record --persistent="$name" -e cpu-clock -m 1 sleep 100 \
-			> "$dir/out" 2>&1 &
+			> "$dir/wait.$signal" 2>&1 &
 		waiting=$!
-		eventually 10 grep -q "^$name" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
+		wait_for grep -qs "^$name" "$dir/wait.$signal" ||
+			fail "perf says '$(cat "$dir/wait.$signal")'"
 		kill -$signal $waiting
 		wait $waiting
 		[ $? -eq 143 ] || fail "$signal: not the status of a command that was terminated"
@@ -524,7 +525,7 @@ test_ttl() {
 	done
 	perf record --persistent="$name",full,ttl=1s -a -e cpu-clock > "$dir/out" 2>&1 ||
 		fail "$(cat "$dir/out")"
-	eventually 10 is_gone "$name" || fail "it does not end"
+	wait_for is_gone "$name" || fail "it does not end"
 	for bad in ttl=0 ttl=-1 ttl= ttl=1ms ttl=99999999999999999999 ttl=200000d time=1
 	do
 		must_fail "$name,$bad: '$bad'" perf record --persistent="$name,$bad" -e cpu-clock
