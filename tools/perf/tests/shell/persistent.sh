@@ -2,59 +2,10 @@
 # perf persistent events
 # SPDX-License-Identifier: GPL-2.0
 
-# Each test says in its first line what it would show a person who repeats it
-# by hand: the commands are those that a user types.
+# shellcheck source=lib/persistent.sh disable=SC2154
+. "$(dirname "$0")"/lib/persistent.sh
 
-err=0
-name="perf-test-$$"
-dir=$(mktemp -d /tmp/__perf_test.persistent.XXXXXX)
-prog="$dir/prog"
 exec_event=sched:sched_process_exec
-
-cleanup() {
-	trap - EXIT TERM INT
-	perf persistent stop "$name" > /dev/null 2>&1
-	perf persistent stop "$name-2" > /dev/null 2>&1
-	rm -rf "$dir"
-}
-
-trap_cleanup() {
-	cleanup
-	exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-fail() {
-	echo "$test: $1 [Failed]"
-	err=1
-}
-
-finish() {
-	[ $err -eq "$1" ] && echo "$test [Success]"
-}
-
-# must_fail TEXT COMMAND...: a status that is not 0 and a message with TEXT
-must_fail() {
-	text=$1
-	shift
-	if "$@" > "$dir/out" 2>&1
-	then
-		fail "'$*' succeeds"
-	elif ! grep -q -e "$text" "$dir/out"
-	then
-		fail "'$*' does not say '$text' but '$(cat "$dir/out")'"
-	fi
-}
-
-# Whatever it is, the kernel counts one exec for each time.
-run_programs() {
-	i=0
-	while [ $i -lt "$1" ]
-	do
-		"$prog" > /dev/null 2>&1
-		i=$((i + 1))
-	done
-}
 
 # What perf script prints of a file, once for all that is looked for in it
 script() {
@@ -76,18 +27,11 @@ is_listed() {
 
 # Few samples: the execs must not be overwritten however long the tests take.
 start() {
-	perf record --persistent="$name" -a -e $exec_event -e cpu-clock/freq=9/ -g -m 512 \
-		> "$dir/out" 2>&1 || fail "cannot be started: $(cat "$dir/out")"
-}
-
-stop() {
-	perf persistent stop "$name" > "$dir/out" 2>&1 ||
-		fail "cannot be stopped: $(cat "$dir/out")"
+	must perf record --persistent="$name" -a -e $exec_event -e cpu-clock/freq=9/ -g -m 512
 }
 
 test_without_feature() {
-	test="A kernel without persistent events is named as the reason"
-	before=$err
+	begin "A kernel without persistent events is named as the reason"
 	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf record --persistent="$name" -a -e cpu-clock
 	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf record -e "persistent/$name/" -o "$dir/x" true
 	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf stat -e "persistent/$name/" true
@@ -95,17 +39,16 @@ test_without_feature() {
 	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf persistent dump "$name" -o "$dir/x"
 	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf persistent stop "$name"
 	[ -e "$dir/x" ] && fail "something was recorded"
-	finish "$before"
+	finish
 }
 
 test_life() {
-	test="Programs that ran while no perf did are in the snapshot, each once"
-	before=$err
+	begin "Programs that ran while no perf did are in the snapshot, each once"
 	start
 	grep -q "^$name: id [1-9]" "$dir/out" || fail "name and id are not printed"
 	is_listed "$name" || fail "it is not listed"
 	run_programs 20
-	perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
+	must perf persistent dump "$name" -o "$dir/data"
 	script "$dir/data"
 	[ "$(count_execs)" -eq 20 ] || fail "$(count_execs) of 20 execs are there"
 	[ "$(count_samples "^ *prog *$exec_event:")" -eq 20 ] ||
@@ -113,23 +56,21 @@ test_life() {
 	[ "$(count_samples cpu-clock)" -gt 0 ] || fail "cpu-clock has no samples"
 	perf report -i "$dir/data" --stdio > "$dir/out" 2>&1 || fail "perf report fails"
 	grep -q "\[kernel" "$dir/out" || fail "perf report shows no kernel symbols"
-	finish "$before"
+	finish
 }
 
 test_dump_again() {
-	test="A snapshot takes nothing away, and the recording goes on"
-	before=$err
+	begin "A snapshot takes nothing away, and the recording goes on"
 	run_programs 5
-	perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
+	must perf persistent dump "$name" -o "$dir/data"
 	script "$dir/data"
 	[ "$(count_execs)" -eq 25 ] || fail "$(count_execs) of 25 execs are there"
 	[ -e "$dir/data.old" ] || fail "the file that was there is gone"
-	finish "$before"
+	finish
 }
 
 test_follow() {
-	test="Two readers and a snapshot at once: each has all that ran meanwhile"
-	before=$err
+	begin "Two readers and a snapshot at once: each has all that ran meanwhile"
 	for reader in follow1 follow2
 	do
 		until_done="touch $dir/ready.$reader; until [ -e $dir/done ]; do sleep 0.1; done"
@@ -155,12 +96,11 @@ test_follow() {
 		script "$dir/$reader"
 		[ "$(count_execs)" -eq 10 ] || fail "$(count_execs) of 10 execs are in $reader"
 	done
-	finish "$before"
+	finish
 }
 
 test_stat() {
-	test="perf stat prints what was added, and leaves the events counting"
-	before=$err
+	begin "perf stat prints what was added, and leaves the events counting"
 	perf stat -x, -o "$dir/stat" -e "persistent/$name/" -- sh -c "$prog; $prog; $prog" \
 		> /dev/null 2>&1
 	count=$(grep $exec_event "$dir/stat" | cut -d, -f1)
@@ -173,30 +113,26 @@ test_stat() {
 	perf persistent dump -q "$name" -o "$dir/data" || fail "no snapshot"
 	script "$dir/data"
 	[ "$(count_execs)" -eq 40 ] || fail "$(count_execs) of 40 execs are there"
-	finish "$before"
+	finish
 }
 
 test_stop() {
-	test="What was stopped is gone"
-	before=$err
+	begin "What was stopped is gone"
 	stop
 	is_listed "$name" && fail "it is still listed"
 	must_fail "$name" perf persistent dump "$name" -o "$dir/x"
 	must_fail "$name" perf persistent stop "$name"
 	[ -e "$dir/x" ] && fail "a file was left"
-	finish "$before"
+	finish
 }
 
 test_loop() {
-	test="A loop overwrites the oldest, says so, and tears nothing"
-	before=$err
-	perf record --persistent="$name" -a -e cpu-clock -c 5000000 -g -m 1 > "$dir/out" 2>&1 ||
-		fail "$(cat "$dir/out")"
+	begin "A loop overwrites the oldest, says so, and tears nothing"
+	must perf record --persistent="$name" -a -e cpu-clock -c 5000000 -g -m 1
 	for i in 1 2 3 4 5
 	do
 		sleep 0.2
-		perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 ||
-			fail "snapshot $i: $(cat "$dir/out")"
+		must perf persistent dump "$name" -o "$dir/data"
 		perf script -i "$dir/data" > /dev/null 2> "$dir/err" ||
 			fail "snapshot $i is unreadable"
 		# On a slow machine a map may take too long to read, which is no tear.
@@ -205,16 +141,14 @@ test_loop() {
 	done
 	grep -q "overwritten: [1-9]" "$dir/out" || fail "nothing is said of what was overwritten"
 	stop
-	finish "$before"
+	finish
 }
 
 test_until_full() {
-	test="Until full: the first samples stay, the lost ones are counted"
-	before=$err
-	perf record --persistent="$name",full -a -e cpu-clock -c 1000000 -m 1 > "$dir/out" 2>&1 ||
-		fail "$(cat "$dir/out")"
+	begin "Until full: the first samples stay, the lost ones are counted"
+	must perf record --persistent="$name",full -a -e cpu-clock -c 1000000 -m 1
 	sleep 1
-	perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
+	must perf persistent dump "$name" -o "$dir/data"
 	grep -q "want of room in the buffer: [1-9]" "$dir/out" ||
 		fail "nothing is said of lost samples"
 	script "$dir/data"
@@ -224,12 +158,11 @@ test_until_full() {
 	script "$dir/data"
 	[ "$(count_samples cpu-clock)" -eq "$was" ] || fail "they do not stay"
 	stop
-	finish "$before"
+	finish
 }
 
 test_names() {
-	test="A name that cannot be one, means something else or is taken is refused"
-	before=$err
+	begin "A name that cannot be one, means something else or is taken is refused"
 	for bad in Web 1a a.b a/b cycles cpu-clock period software id
 	do
 		must_fail "$bad" perf record --persistent=$bad -a -e cpu-clock
@@ -245,12 +178,11 @@ test_names() {
 	must_fail "0x7fffffff" perf persistent stop 0x7fffffff
 	must_fail "a/../b" perf persistent stop a/../b
 	[ -e "$dir/x" ] && fail "a file was left"
-	finish "$before"
+	finish
 }
 
 test_refused() {
-	test="What cannot mean anything is refused by name"
-	before=$err
+	begin "What cannot mean anything is refused by name"
 	for option in "-o $dir/x" "--switch-output" "--control fd:1" "--max-size 1M"
 	do
 		# shellcheck disable=SC2086
@@ -288,21 +220,19 @@ test_refused() {
 	must_fail "none of the CPUs" perf stat -e "persistent/$name/" -C 100000 true
 	is_listed "$name-2" && fail "something was started"
 	[ -e "$dir/x" ] && fail "a file was left"
-	finish "$before"
+	finish
 }
 
 test_half_done() {
-	test="Nothing stays of a recording that could not be set up whole"
-	before=$err
+	begin "Nothing stays of a recording that could not be set up whole"
 	must_fail "no_such_field" perf record --persistent="$name-2" -a -e cpu-clock \
 		-e $exec_event --filter 'no_such_field == 1'
 	is_listed "$name-2" && fail "something was left"
-	finish "$before"
+	finish
 }
 
 test_output() {
-	test="An output that cannot be written is named, and no part of it stays"
-	before=$err
+	begin "An output that cannot be written is named, and no part of it stays"
 	must_fail "$dir/none/x" perf persistent dump "$name" -o "$dir/none/x"
 	must_fail "/dev/null" perf persistent dump "$name" -o /dev/null
 	must_fail "/proc/x" perf persistent dump "$name" -o /proc/x
@@ -317,26 +247,12 @@ test_output() {
 		perf record -e "persistent/$name/" -o "$dir/full/x" "$dir/no-such-program"
 	is_listed "$name" || fail "the recording ended"
 	stop
-	finish "$before"
+	finish
 }
 
-if [ ! -e /sys/bus/event_source/devices/persistent/type ]
-then
-	test_without_feature
-	echo "this kernel has no persistent events [Skipped]"
-	cleanup
-	[ $err -ne 0 ] && exit 1
-	exit 2
-fi
-
-if ! perf check feature -q libtraceevent
-then
-	echo "this perf has no tracepoints [Skipped]"
-	cleanup
-	exit 2
-fi
-
-cp /bin/true "$prog"
+[ -e "$pmu/type" ] || test_without_feature
+need_feature
+need_tracepoints
 
 test_life
 test_dump_again

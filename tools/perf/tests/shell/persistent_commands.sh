@@ -2,37 +2,15 @@
 # perf persistent commands
 # SPDX-License-Identifier: GPL-2.0
 
-# Each test says in its first line what it would show a person who repeats it
-# by hand: the commands are those that a user types.
+# shellcheck source=lib/persistent.sh disable=SC2154
+. "$(dirname "$0")"/lib/persistent.sh
 
-err=0
-name="perf-test-$$"
 long="$name-with-a-name-that-is-longer-than-a-column-of-it"
-dir=$(mktemp -d /tmp/__perf_test.persistent_commands.XXXXXX)
-sysfs=/sys/bus/event_source/devices/persistent
 paranoid=/proc/sys/kernel/perf_event_paranoid
 was_paranoid=$(cat $paranoid)
 
-cleanup() {
-	trap - EXIT TERM INT
-	perf persistent stop "$name" "$long" "u65534-$name" > /dev/null 2>&1
+take_back() {
 	[ "$(id -u)" -eq 0 ] && echo "$was_paranoid" > $paranoid
-	rm -rf "$dir"
-}
-
-trap_cleanup() {
-	cleanup
-	exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-fail() {
-	echo "$test: $1 [Failed]"
-	err=1
-}
-
-finish() {
-	[ $err -eq "$1" ] && echo "$test [Success]"
 }
 
 # must_succeed TEXT COMMAND...: status 0 and an output with TEXT
@@ -48,27 +26,9 @@ must_succeed() {
 	fi
 }
 
-# must_fail TEXT COMMAND...: a status that is not 0 and a message with TEXT
-must_fail() {
-	text=$1
-	shift
-	if "$@" > "$dir/out" 2>&1
-	then
-		fail "'$*' succeeds"
-	elif ! grep -q -e "$text" "$dir/out"
-	then
-		fail "'$*' does not say '$text' but '$(cat "$dir/out")'"
-	fi
-}
-
 # The last command said as well
 and_says() {
 	grep -q -e "$1" "$dir/out" || fail "it does not say '$1' but '$(cat "$dir/out")'"
-}
-
-# An ordinary user, whose events get the prefix u65534-
-as_nobody() {
-	su -s /bin/sh nobody -c "$*"
 }
 
 # Replace what is a value by V, strings by S, until one is left of valid JSON.
@@ -88,8 +48,7 @@ json_is_valid() {
 }
 
 start() {
-	perf record --persistent="$1" -a -e cpu-clock/freq=9/ -e context-switches -m 16 \
-		> "$dir/out" 2>&1 || fail "cannot be started: $(cat "$dir/out")"
+	must perf record --persistent="$1" -a -e cpu-clock/freq=9/ -e context-switches -m 16
 }
 
 # The sum of what an event has counted
@@ -98,8 +57,7 @@ count() {
 }
 
 test_list() {
-	test="The list has a line for each, in columns that fit, and opens nothing"
-	before=$err
+	begin "The list has a line for each, in columns that fit, and opens nothing"
 	start "$name"
 	start "$long"
 	must_succeed "^$name  *[0-9]* " perf persistent list
@@ -113,13 +71,12 @@ test_list() {
 	must_succeed "instance 1: CPU [0-9]*, enabled, buffer [0-9]*: 64K loop" \
 		perf persistent list -v
 	and_says "member 0: cpu-clock/freq=9/"
-	finish "$before"
+	finish
 }
 
 test_list_for_programs() {
-	test="The list as JSON and with separators says the same"
-	before=$err
-	id=$(sed 's/id=//' "$sysfs/events/$name")
+	begin "The list as JSON and with separators says the same"
+	id=$(sed 's/id=//' "$pmu/events/$name")
 	id=$((id))
 	must_succeed "\"name\": \"$name\", \"id\": $id, \"owner\": \"root\", \"uid\": 0," \
 		perf persistent list -j
@@ -135,12 +92,11 @@ test_list_for_programs() {
 	json_is_valid "$dir/json" || fail "JSON is not recognized"
 	printf '[{"a": "b"} {"c": 1}]\n' > "$dir/json"
 	json_is_valid "$dir/json" && fail "what is no JSON is taken for it"
-	finish "$before"
+	finish
 }
 
 test_read() {
-	test="Counts go on from one reading to the next, and add up from the CPUs"
-	before=$err
+	begin "Counts go on from one reading to the next, and add up from the CPUs"
 	first=$(count context-switches)
 	sleep 0.1
 	second=$(count context-switches)
@@ -156,12 +112,11 @@ test_read() {
 	json_is_valid "$dir/out" || fail "no JSON: $(cat "$dir/out")"
 	must_succeed "^[0-9.]*,msec,cpu-clock/freq=9/,[0-9]*,100.00,$name,[0-9]*$" \
 		perf persistent read -x, "$name"
-	finish "$before"
+	finish
 }
 
 test_pause() {
-	test="What is paused counts nothing until it is resumed, and says so"
-	before=$err
+	begin "What is paused counts nothing until it is resumed, and says so"
 	must_succeed "^$name: id [0-9]* paused$" perf persistent pause "$name"
 	must_succeed "^$name: id [0-9]* paused$" perf persistent pause "$name"
 	perf persistent list -v | sed -n "/^$name /,/^$long /p" > "$dir/list"
@@ -177,19 +132,18 @@ test_pause() {
 	grep -q "paused" "$dir/list" && fail "not all is resumed: $(cat "$dir/list")"
 	sleep 0.2
 	[ "$(count context-switches)" -gt "$second" ] || fail "it does not go on"
-	finish "$before"
+	finish
 }
 
 test_offline() {
-	test="What is on a CPU that is offline is read, paused and resumed with the rest"
-	before=$err
+	begin "What is on a CPU that is offline is read, paused and resumed with the rest"
 	for cpu in /sys/devices/system/cpu/cpu[1-9]*/online
 	do
 		[ -w "$cpu" ] && break
 	done
 	if [ ! -w "$cpu" ]
 	then
-		echo "$test: no CPU can go offline [Skipped]"
+		skip "no CPU can go offline"
 		return
 	fi
 	nr=${cpu%/online}
@@ -203,13 +157,12 @@ test_offline() {
 	must_succeed "resumed" perf persistent resume "$name"
 	perf persistent list -v | sed -n "/^$name /,/^$long /p" > "$dir/list"
 	grep -q "CPU $nr, enabled" "$dir/list" || fail "it does not go on: $(cat "$dir/list")"
-	finish "$before"
+	finish
 }
 
 # Stop it when it has begun, for longer than a second.
 test_progress() {
-	test="A dump that takes longer than a second shows how far it is"
-	before=$err
+	begin "A dump that takes longer than a second shows how far it is"
 	for try in 1 2 3 4 5
 	do
 		perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 &
@@ -227,16 +180,15 @@ test_progress() {
 	and_says "perf persistent dump: wrote"
 	perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1
 	grep -q "MB written" "$dir/out" && fail "it says so of what is done at once"
-	finish "$before"
+	finish
 }
 
 test_perf_list() {
-	test="perf list shows what runs, and whose it is"
-	before=$err
+	begin "perf list shows what runs, and whose it is"
 	must_succeed "persistent/$name/ .*Persistent event" perf list persistent
 	and_says "Runs as id [0-9]* of root: cpu-clock context-switches"
 	must_succeed "persistent/$name/" perf list --raw-dump pmu
-	finish "$before"
+	finish
 }
 
 # complete WORD...: what the shell would offer after these words
@@ -249,8 +201,7 @@ complete_perf() {
 }
 
 test_completion() {
-	test="The shell completes subcommands and names"
-	before=$err
+	begin "The shell completes subcommands and names"
 	completion=
 	for file in "$(dirname "$0")/../../perf-completion.sh" /etc/bash_completion.d/perf \
 		    /usr/share/bash-completion/completions/perf
@@ -259,7 +210,7 @@ test_completion() {
 	done
 	if [ -z "$completion" ] || ! command -v bash > /dev/null
 	then
-		echo "$test: bash or perf-completion.sh is missing [Skipped]"
+		skip "bash or perf-completion.sh is missing"
 		return
 	fi
 	complete_perf perf persistent ""
@@ -280,33 +231,31 @@ test_completion() {
 	grep -qx "persistent/$name/" "$dir/out" || fail "-e: '$(cat "$dir/out")'"
 	complete_perf perf persistent stop --m
 	grep -qx -e --mine "$dir/out" || fail "--mine: '$(cat "$dir/out")'"
-	finish "$before"
+	finish
 }
 
 test_trace() {
-	test="perf trace names what is asked of the kernel"
+	begin "perf trace names what is asked of the kernel"
 	case $(uname -m) in
 	x86_64 | i?86)
 		;;
 	*)
-		echo "$test: elsewhere perf trace names no ioctls [Skipped]"
+		skip "elsewhere perf trace names no ioctls"
 		return
 		;;
 	esac
-	before=$err
 	if ! perf trace -e ioctl true > /dev/null 2>&1
 	then
-		echo "$test: perf trace cannot be used [Skipped]"
+		skip "perf trace cannot be used"
 		return
 	fi
 	perf trace -e ioctl perf persistent list -v > "$dir/out" 2>&1
 	and_says "cmd: PERF_QUERY_PERSISTENT"
-	finish "$before"
+	finish
 }
 
 test_errors() {
-	test="What is wrong is said of what was typed, and the rest is done"
-	before=$err
+	begin "What is wrong is said of what was typed, and the rest is done"
 	for command in read pause resume stop
 	do
 		must_fail "'no-such'.*perf persistent list" perf persistent $command no-such
@@ -321,15 +270,14 @@ test_errors() {
 	must_fail "Usage" perf persistent list "$name"
 	must_fail "Usage" perf persistent stop --mine "$name"
 	must_fail "Too many open files" sh -c "ulimit -n 4; perf persistent list"
-	finish "$before"
+	finish
 }
 
 test_users() {
-	test="A user sees all, and does to their own what root does, and to no other"
-	before=$err
+	begin "A user sees all, and does to their own what root does, and to no other"
 	if [ "$(id -u)" -ne 0 ] || ! as_nobody true 2> /dev/null
 	then
-		echo "$test: needs root and su [Skipped]"
+		skip "needs root and su"
 		return
 	fi
 	echo -1 > $paranoid
@@ -361,20 +309,19 @@ test_users() {
 	echo "$was_paranoid" > $paranoid
 	must_succeed "^$name " perf persistent list
 	grep -q "^$mine " "$dir/out" && fail "$mine is still there"
-	finish "$before"
+	finish
 }
 
 test_stop() {
-	test="Names and ids are stopped one by one, each with a line, also after an error"
-	before=$err
-	id=$(sed 's/id=//' "$sysfs/events/$long")
+	begin "Names and ids are stopped one by one, each with a line, also after an error"
+	id=$(sed 's/id=//' "$pmu/events/$long")
 	must_fail "'no-such'" perf persistent stop "$name" no-such "$id"
 	and_says "^$name: id [0-9]* stopped$"
 	and_says "^$long: id $((id)) stopped$"
-	[ -e "$sysfs/events/$name" ] && fail "$name is still there"
-	[ -e "$sysfs/events/$long" ] && fail "$long is still there"
+	[ -e "$pmu/events/$name" ] && fail "$name is still there"
+	[ -e "$pmu/events/$long" ] && fail "$long is still there"
 	# Whoever tries this may have others that they want to keep.
-	if [ -z "$(ls "$sysfs/ids")" ]
+	if [ -z "$(ls "$pmu/ids")" ]
 	then
 		start "$name"
 		must_succeed "^$name: id [0-9]* stopped$" perf persistent stop --mine
@@ -384,12 +331,11 @@ test_stop() {
 		perf persistent list > "$dir/out" 2>&1 || fail "an empty list is an error"
 		[ -s "$dir/out" ] && fail "an empty list has '$(cat "$dir/out")'"
 	fi
-	finish "$before"
+	finish
 }
 
 test_without_feature() {
-	test="A kernel without persistent events is named as the reason"
-	before=$err
+	begin "A kernel without persistent events is named as the reason"
 	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf persistent list -j
 	for command in read pause resume stop
 	do
@@ -397,17 +343,11 @@ test_without_feature() {
 	done
 	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf persistent stop --mine
 	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf persistent stop --all
-	finish "$before"
+	finish
 }
 
-if [ ! -e "$sysfs/type" ]
-then
-	test_without_feature
-	echo "this kernel has no persistent events [Skipped]"
-	cleanup
-	[ $err -ne 0 ] && exit 1
-	exit 2
-fi
+[ -e "$pmu/type" ] || test_without_feature
+need_feature
 
 test_list
 test_list_for_programs

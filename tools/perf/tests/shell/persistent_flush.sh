@@ -2,71 +2,18 @@
 # perf persistent flush
 # SPDX-License-Identifier: GPL-2.0
 
-# Each test says in its first line what it would show a person who repeats it
-# by hand: the commands are those that a user types.
+# shellcheck source=lib/persistent.sh disable=SC2154
+. "$(dirname "$0")"/lib/persistent.sh
 
-err=0
-name="perf-test-$$"
-dir=$(mktemp -d /tmp/__perf_test.persistent.XXXXXX)
-prog="$dir/prog"
-log="$dir/log"
 exec_event=sched:sched_process_exec
-
-cleanup() {
-	trap - EXIT TERM INT
-	perf persistent stop "$name" > /dev/null 2>&1
-	rm -rf "$dir"
-}
-
-trap_cleanup() {
-	cleanup
-	exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-fail() {
-	echo "$test: $1 [Failed]"
-	err=1
-}
-
-finish() {
-	[ $err -eq "$1" ] && echo "$test [Success]"
-}
-
-# must_fail TEXT COMMAND...: a status that is not 0 and a message with TEXT
-must_fail() {
-	text=$1
-	shift
-	if "$@" > "$dir/out" 2>&1
-	then
-		fail "'$*' succeeds"
-	elif ! grep -q -e "$text" "$dir/out"
-	then
-		fail "'$*' does not say '$text' but '$(cat "$dir/out")'"
-	fi
-}
-
-run_programs() {
-	i=0
-	while [ $i -lt "$1" ]
-	do
-		"$prog" > /dev/null 2>&1
-		i=$((i + 1))
-	done
-}
+log="$dir/log"
 
 start() {
-	perf record --persistent="$name,full" -a -e $exec_event -m "$1" > "$dir/out" 2>&1 ||
-		fail "cannot be started: $(cat "$dir/out")"
-}
-
-stop() {
-	perf persistent stop "$name" > "$dir/out" 2>&1 ||
-		fail "cannot be stopped: $(cat "$dir/out")"
+	must perf record --persistent="$name,full" -a -e $exec_event -m "$1"
 }
 
 flush() {
-	perf persistent flush -o "$log" "$name" > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
+	must perf persistent flush -o "$log" "$name"
 }
 
 # The log has that many execs of the program, none of them twice.
@@ -81,8 +28,7 @@ expect_execs() {
 }
 
 test_flush() {
-	test="What was flushed is in the log, once, with names, and the next flush goes on"
-	before=$err
+	begin "What was flushed is in the log, once, with names, and the next flush goes on"
 	start 64
 	run_programs 10
 	flush
@@ -94,12 +40,11 @@ test_flush() {
 	expect_execs 15
 	grep -v "^ *prog " "$dir/execs" && fail "programs have no names"
 	perf report -i "$log" --stdio > "$dir/out" 2>&1 || fail "perf report fails"
-	finish "$before"
+	finish
 }
 
 test_room() {
-	test="A flushed buffer has room again: nothing is lost"
-	before=$err
+	begin "A flushed buffer has room again: nothing is lost"
 	stop
 	start 16
 	rm -f "$log" "$log.pos"
@@ -110,12 +55,11 @@ test_room() {
 		grep -q "lost" "$dir/out" && fail "$(cat "$dir/out")"
 	done
 	expect_execs 90
-	finish "$before"
+	finish
 }
 
 test_lost() {
-	test="What found no room is counted, once, and the first records stay"
-	before=$err
+	begin "What found no room is counted, once, and the first records stay"
 	stop
 	rm -f "$log" "$log.pos"
 	start 1
@@ -127,12 +71,11 @@ test_lost() {
 	perf script -i "$log" -D 2> /dev/null | grep -q "LOST_SAMPLES:.* lost samples :[1-9]" ||
 		fail "the log does not say it"
 	rm -f "$log" "$log.pos"
-	finish "$before"
+	finish
 }
 
 test_killed() {
-	test="However often a flush is killed, nothing is lost and nothing is there twice"
-	before=$err
+	begin "However often a flush is killed, nothing is lost and nothing is there twice"
 	stop
 	start 256
 	for i in 1 2 3 4 5 6 7 8 9
@@ -147,22 +90,20 @@ test_killed() {
 	done
 	flush
 	expect_execs 27
-	finish "$before"
+	finish
 }
 
 test_torn_log() {
-	test="What a killed flush left at the end of the log is cut off"
-	before=$err
+	begin "What a killed flush left at the end of the log is cut off"
 	printf 'half a record' >> "$log"
 	run_programs 2
 	flush
 	expect_execs 29
-	finish "$before"
+	finish
 }
 
 test_refused() {
-	test="What cannot be flushed, or appended to, is refused by name"
-	before=$err
+	begin "What cannot be flushed, or appended to, is refused by name"
 	must_fail "no-such" perf persistent flush -o "$dir/x" no-such
 	must_fail "which log" perf persistent flush "$name"
 	echo text > "$dir/text"
@@ -194,22 +135,15 @@ test_refused() {
 	must_fail "$log is of another recording" perf persistent flush -o "$log" "$name"
 	expect_execs 49
 	stop
-	perf record --persistent="$name" -a -e $exec_event > "$dir/out" 2>&1 ||
-		fail "$(cat "$dir/out")"
+	must perf record --persistent="$name" -a -e $exec_event
 	must_fail "overwrites the oldest" perf persistent flush -o "$dir/x" "$name"
 	[ -e "$dir/x" ] && fail "a file was left"
 	stop
-	finish "$before"
+	finish
 }
 
-if [ ! -e /sys/bus/event_source/devices/persistent/type ]
-then
-	echo "this kernel has no persistent events [Skipped]"
-	cleanup
-	exit 2
-fi
-
-cp /bin/true "$prog"
+need_feature
+need_tracepoints
 
 test_flush
 test_room

@@ -2,71 +2,15 @@
 # perf persistent events: reading
 # SPDX-License-Identifier: GPL-2.0
 
-# What runs already is opened again, by one reader or by several. Each test says
-# in its first line what it would show a person who repeats it by hand.
+# What runs already is opened again, by one reader or by several.
 
-err=0
-name="perf-read-$$"
-dir=$(mktemp -d /tmp/__perf_test.persistent_read.XXXXXX)
-prog="$dir/prog"
+# shellcheck source=lib/persistent.sh disable=SC2154
+. "$(dirname "$0")"/lib/persistent.sh
+
 exec_event=sched:sched_process_exec
-
-cleanup() {
-	trap - EXIT TERM INT
-	perf persistent stop "$name" > /dev/null 2>&1
-	rm -rf "$dir"
-}
-
-trap_cleanup() {
-	cleanup
-	exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-fail() {
-	echo "$test: $1 [Failed]"
-	err=1
-}
-
-finish() {
-	[ $err -eq "$1" ] && echo "$test [Success]"
-}
-
-# must_fail TEXT COMMAND...: a status that is not 0 and a message with TEXT
-must_fail() {
-	text=$1
-	shift
-	if "$@" > "$dir/out" 2>&1
-	then
-		fail "'$*' succeeds"
-	elif ! grep -q -e "$text" "$dir/out"
-	then
-		fail "'$*' does not say '$text' but '$(cat "$dir/out")'"
-	fi
-}
-
-run_programs() {
-	i=0
-	while [ $i -lt "$1" ]
-	do
-		"$prog" > /dev/null 2>&1
-		i=$((i + 1))
-	done
-}
 
 count_execs() {
 	perf script -i "$1" 2> /dev/null | grep -c "$exec_event: *filename=$prog "
-}
-
-# wait_for COMMAND...: until it succeeds, or for half a minute
-wait_for() {
-	tries=300
-	until "$@"
-	do
-		tries=$((tries - 1))
-		[ $tries -eq 0 ] && return 1
-		sleep 0.1
-	done
 }
 
 # What a follower runs: ready when it does, done when it is told
@@ -75,30 +19,21 @@ follow_until() {
 }
 
 start() {
-	perf record --persistent="$name$1" -a -e $exec_event -e cpu-clock/freq=9/ -m 64 \
-		> "$dir/out" 2>&1 || fail "cannot be started: $(cat "$dir/out")"
-}
-
-stop() {
-	perf persistent stop "$name" > "$dir/out" 2>&1 ||
-		fail "cannot be stopped: $(cat "$dir/out")"
+	must perf record --persistent="$name$1" -a -e $exec_event -e cpu-clock/freq=9/ -m 64
 }
 
 test_by_id() {
-	test="persistent/id=N/ is the same as persistent/NAME/"
-	before=$err
+	begin "persistent/id=N/ is the same as persistent/NAME/"
 	id=$(perf persistent list | sed -n "s/^$name *\([0-9]*\) .*/\1/p")
-	perf record -q -e "persistent/id=$id/" -o "$dir/data" -- sh -c "$prog; $prog; true" \
-		2> "$dir/out" || fail "$(cat "$dir/out")"
+	must perf record -q -e "persistent/id=$id/" -o "$dir/data" -- sh -c "$prog; $prog; true"
 	[ "$(count_execs "$dir/data")" -eq 2 ] || fail "$(count_execs "$dir/data") of 2 execs"
-	finish "$before"
+	finish
 }
 
 test_beside() {
-	test="Ordinary events beside: those of the command and those that run already"
-	before=$err
-	perf record -q -e "persistent/$name/" -e page-faults -c 1 -o "$dir/data" -- \
-		sh -c "$prog; true" 2> "$dir/out" || fail "$(cat "$dir/out")"
+	begin "Ordinary events beside: those of the command and those that run already"
+	must perf record -q -e "persistent/$name/" -e page-faults -c 1 -o "$dir/data" -- \
+		sh -c "$prog; true"
 	perf script -i "$dir/data" > "$dir/script" 2> "$dir/err" || fail "$(cat "$dir/err")"
 	grep -q "$exec_event: *filename=$prog " "$dir/script" || fail "the exec is missing"
 	grep page-faults "$dir/script" | grep -qv "prog\|perf\| sh " && fail "others' page faults"
@@ -106,26 +41,25 @@ test_beside() {
 	perf stat -x, -o "$dir/stat" -e "persistent/$name/" -e page-faults -- "$prog" 2> /dev/null
 	[ "$(grep -c "$exec_event\|cpu-clock\|page-faults" "$dir/stat")" -eq 3 ] ||
 		fail "perf stat prints $(cat "$dir/stat")"
-	finish "$before"
+	finish
 }
 
 test_pipe() {
-	test="perf record -o - | perf script shows what runs meanwhile"
-	before=$err
+	begin "perf record -o - | perf script shows what runs meanwhile"
 	perf record -q -e "persistent/$name/" -o - -- sh -c "$prog; $prog; $prog" \
 		2> /dev/null | perf script -i - > "$dir/piped" 2> /dev/null
 	nr=$(grep -c "$exec_event: *filename=$prog " "$dir/piped")
 	[ "$nr" -eq 3 ] || fail "$nr of 3 execs"
-	finish "$before"
+	finish
 }
 
+# shellcheck disable=SC2317
 has_piece() {
 	ls "$dir"/piece.2* > /dev/null 2>&1
 }
 
 test_switch_output() {
-	test="perf record --switch-output cuts in pieces, and nothing is lost between"
-	before=$err
+	begin "perf record --switch-output cuts in pieces, and nothing is lost between"
 	perf record -q -e "persistent/$name/" --switch-output -o "$dir/piece" -- \
 		sh -c "$(follow_until switch)" 2> "$dir/out" &
 	pid=$!
@@ -143,28 +77,25 @@ test_switch_output() {
 		total=$((total + $(count_execs "$piece")))
 	done
 	[ $total -eq 9 ] || fail "$total of 9 execs"
-	finish "$before"
+	finish
 }
 
 test_history() {
-	test="--history begins with what is there, and goes on"
-	before=$err
+	begin "--history begins with what is there, and goes on"
 	start
 	run_programs 3
-	perf record -q -e "persistent/$name/" --history -o "$dir/data" -- sh -c "$prog; true" \
-		2> "$dir/out" || fail "$(cat "$dir/out")"
+	must perf record -q -e "persistent/$name/" --history -o "$dir/data" -- sh -c "$prog; true"
 	[ "$(count_execs "$dir/data")" -eq 4 ] || fail "$(count_execs "$dir/data") of 4 execs"
 	perf record -q -e "persistent/$name/" -o "$dir/data" -- "$prog" 2> /dev/null
 	[ "$(count_execs "$dir/data")" -eq 1 ] || fail "without it, it begins before"
 	must_fail "overwrites the oldest" \
 		perf record -e "persistent/$name/" --consume -o "$dir/x" true
 	must_fail "run already" perf record -e cpu-clock --history -o "$dir/x" true
-	finish "$before"
+	finish
 }
 
 test_stat_interval() {
-	test="perf stat -I prints what was added in each interval, from the start on"
-	before=$err
+	begin "perf stat -I prints what was added in each interval, from the start on"
 	perf stat -x, -o "$dir/stat" -I 300 -e "persistent/$name/" -- \
 		sh -c "$prog; $prog; sleep 1" > /dev/null 2>&1
 	total=$(grep $exec_event "$dir/stat" | awk -F, '{ n += $2 } END { print n }')
@@ -174,25 +105,21 @@ test_stat_interval() {
 		fail "$total execs in all: $(cat "$dir/stat")"
 	fi
 	must_fail "^-r" perf stat -r 2 -e "persistent/$name/" true
-	finish "$before"
+	finish
 }
 
 test_trace() {
-	test="perf trace prints what runs meanwhile, with names, in order"
-	before=$err
-	perf trace -e "persistent/$name/" -o "$dir/trace" -- sh -c "$prog; $prog" 2> "$dir/out" ||
-		fail "$(cat "$dir/out")"
+	begin "perf trace prints what runs meanwhile, with names, in order"
+	must perf trace -e "persistent/$name/" -o "$dir/trace" -- sh -c "$prog; $prog"
 	[ "$(grep -c "prog/.*sched_process_exec(filename: \"$prog\"" "$dir/trace")" -eq 2 ] ||
 		fail "not 2 execs: $(cat "$dir/trace")"
-	finish "$before"
+	finish
 }
 
 test_top() {
-	test="perf top shows what the samples of the recording are in"
-	before=$err
+	begin "perf top shows what the samples of the recording are in"
 	perf persistent stop "$name" > /dev/null
-	perf record --persistent="$name" -a -e cpu-clock/freq=199/ > "$dir/out" 2>&1 ||
-		fail "$(cat "$dir/out")"
+	must perf record --persistent="$name" -a -e cpu-clock/freq=199/
 	# A terminal where nobody types
 	mkfifo "$dir/keys"
 	perf top --stdio -e "persistent/$name/" <> "$dir/keys" > "$dir/top" 2>&1 &
@@ -203,12 +130,11 @@ test_top() {
 	wait $pid
 	stop
 	start
-	finish "$before"
+	finish
 }
 
 test_readers() {
-	test="Two followers, a dump and a stat at once: each has all, and the recording goes on"
-	before=$err
+	begin "Two followers, a dump and a stat at once: each has all, and the recording goes on"
 	for reader in one two
 	do
 		perf record -q -e "persistent/$name/" -o "$dir/$reader" -- \
@@ -230,12 +156,11 @@ test_readers() {
 	[ "$(count_execs "$dir/one")" -ge 5 ] || fail "$(count_execs "$dir/one") of 5 execs"
 	perf record -q -e "persistent/$name/" -o "$dir/data" -- "$prog" 2> /dev/null
 	[ "$(count_execs "$dir/data")" -eq 1 ] || fail "it does not go on"
-	finish "$before"
+	finish
 }
 
 test_growth() {
-	test="Following does not grow, in memory or in open files"
-	before=$err
+	begin "Following does not grow, in memory or in open files"
 	perf record -q -e "persistent/$name/" -o "$dir/data" -- \
 		sh -c "$(follow_until grow)" 2> "$dir/out" &
 	pid=$!
@@ -251,50 +176,43 @@ test_growth() {
 	touch "$dir/grow.done"
 	wait $pid || fail "$(cat "$dir/out")"
 	[ "$(count_execs "$dir/data")" -eq 30 ] || fail "$(count_execs "$dir/data") of 30 execs"
-	finish "$before"
+	finish
 }
 
 test_tiny_loop() {
-	test="Following a loop that overwrites faster than it is read: said, and nothing torn"
-	before=$err
-	perf record --persistent="$name" -a -e cpu-clock -c 100000 -g -m 1 > "$dir/out" 2>&1 ||
-		fail "$(cat "$dir/out")"
-	perf record -e "persistent/$name/" -o "$dir/data" sleep 1 > "$dir/out" 2>&1 ||
-		fail "$(cat "$dir/out")"
+	begin "Following a loop that overwrites faster than it is read: said, and nothing torn"
+	must perf record --persistent="$name" -a -e cpu-clock -c 100000 -g -m 1
+	must perf record -e "persistent/$name/" -o "$dir/data" sleep 1
 	grep -q "overwritten before they could be read: [1-9]" "$dir/out" ||
 		fail "nothing is said of what was overwritten"
 	perf script -i "$dir/data" > /dev/null 2> "$dir/err" || fail "it cannot be read"
 	grep -qiE "unknown|invalid|corrupt|found .* (bad|unordered)" "$dir/err" &&
 		fail "$(cat "$dir/err")"
 	stop
-	finish "$before"
+	finish
 }
 
 test_shared_loop() {
-	test="One event of a loop that others fill is followed as fast as they do"
-	before=$err
+	begin "One event of a loop that others fill is followed as fast as they do"
 	if ! command -v taskset > /dev/null
 	then
-		echo "$test: no taskset [Skipped]"
+		skip "no taskset"
 		return
 	fi
-	perf record --persistent="$name" -C 0 -m 8 -e cpu-clock/period=100000/ -e $exec_event \
-		> "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
+	must perf record --persistent="$name" -C 0 -m 8 -e cpu-clock/period=100000/ -e $exec_event
 	id=$(perf persistent list | sed -n "s/^$name *\([0-9]*\) .*/\1/p")
 	# Of the first event on this CPU, the second
-	perf record -e "persistent/id=$id,instance=2/" -o "$dir/data" -- taskset 1 \
-		sh -c "for i in \$(seq 40); do $prog; sleep 0.05; done" > "$dir/out" 2>&1 ||
-		fail "$(cat "$dir/out")"
+	must perf record -e "persistent/id=$id,instance=2/" -o "$dir/data" -- taskset 1 \
+		sh -c "for i in \$(seq 40); do $prog; sleep 0.05; done"
 	[ "$(count_execs "$dir/data")" -ge 30 ] ||
 		fail "$(count_execs "$dir/data") of 40 execs: $(cat "$dir/out")"
 	perf script -i "$dir/data" 2> /dev/null | grep -q cpu-clock && fail "another event"
 	stop
-	finish "$before"
+	finish
 }
 
 test_stopped() {
-	test="Following ends when the recording does"
-	before=$err
+	begin "Following ends when the recording does"
 	rm -f "$dir/data"
 	perf record -q -e "persistent/$name/" -o "$dir/data" 2> "$dir/out" &
 	pid=$!
@@ -305,12 +223,11 @@ test_stopped() {
 	wait_for [ ! -e /proc/$pid ] || { fail "it does not end"; kill -INT $pid; }
 	wait $pid || fail "$(cat "$dir/out")"
 	[ "$(count_execs "$dir/data")" -eq 2 ] || fail "$(count_execs "$dir/data") of 2 execs"
-	finish "$before"
+	finish
 }
 
 test_hand_over() {
-	test="One consumer takes over from another: no record is missing and none doubled"
-	before=$err
+	begin "One consumer takes over from another: no record is missing and none doubled"
 	start ,full
 	run_programs 4
 	perf record -e "persistent/$name/" --consume -o "$dir/first" -- \
@@ -337,18 +254,17 @@ test_hand_over() {
 	fi
 	[ $((first + second)) -eq 34 ] || fail "$first and $second of 34 execs"
 	stop
-	finish "$before"
+	finish
 }
 
 # A dump has the events as they were typed, so what looks for them finds them.
 test_tools() {
-	test="report, diff, sched, timechart, kmem, evlist, inject read a dump"
-	before=$err
+	begin "report, diff, sched, timechart, kmem, evlist, inject read a dump"
 	perf record --persistent="$name" -a -m 16 -e sched:sched_switch -e sched:sched_wakeup \
 		-e sched:sched_stat_runtime -e sched:sched_migrate_task -e kmem:kmalloc \
 		-e kmem:kfree -e kmem:kmem_cache_alloc -e kmem:kmem_cache_free -e power:cpu_idle \
 		> "$dir/out" 2>&1 || {
-		echo "$test: $(head -1 "$dir/out") [Skipped]"
+		skip "$(head -1 "$dir/out")"
 		return
 	}
 	perf persistent dump -q "$name" -o "$dir/data" || fail "no dump"
@@ -363,24 +279,11 @@ test_tools() {
 	[ -s "$dir/timechart.svg" ] || fail "there is no chart"
 	perf evlist -i "$dir/data" | grep -q "^sched:sched_switch$" || fail "names are lost"
 	stop
-	finish "$before"
+	finish
 }
 
-if [ ! -e /sys/bus/event_source/devices/persistent/type ]
-then
-	echo "this kernel has no persistent events [Skipped]"
-	cleanup
-	exit 2
-fi
-
-if ! perf check feature -q libtraceevent
-then
-	echo "this perf has no tracepoints [Skipped]"
-	cleanup
-	exit 2
-fi
-
-cp /bin/true "$prog"
+need_feature
+need_tracepoints
 
 start
 test_by_id

@@ -2,19 +2,17 @@
 # perf record and stat --persistent
 # SPDX-License-Identifier: GPL-2.0
 
-# Each test says in its first line what it would show a person who repeats it
-# by hand: the commands are those that a user types, and what they leave in the
-# kernel is looked up in sysfs and in what a snapshot holds.
+# What the commands leave in the kernel is looked up in sysfs and in what a snapshot
+# holds.
 
-err=0
-name="perf-start-$$"
-dir=$(mktemp -d /tmp/__perf_test.persistent_start.XXXXXX)
-pmu=/sys/bus/event_source/devices/persistent
+# shellcheck source=lib/persistent.sh disable=SC2154
+. "$(dirname "$0")"/lib/persistent.sh
+
 sysctl=/proc/sys/kernel
 paranoid=$(cat $sysctl/perf_event_paranoid)
 limit=$(cat $sysctl/perf_event_persistent_max 2> /dev/null)
 cpu1=/sys/devices/system/cpu/cpu1/online
-cgroup=/sys/fs/cgroup/perf-start-$$
+cgroup=/sys/fs/cgroup/$name
 cpus=$(getconf _NPROCESSORS_ONLN 2> /dev/null || grep -c ^processor /proc/cpuinfo)
 page=$(getconf PAGE_SIZE 2> /dev/null || echo 4096)
 busy=
@@ -30,61 +28,11 @@ restore() {
 	fi
 }
 
-cleanup() {
-	trap - EXIT TERM INT
+take_back() {
 	[ -n "$busy" ] && kill "$busy" 2> /dev/null
 	[ -n "$waiting" ] && kill "$waiting" 2> /dev/null
-	for event in "$pmu"/events/"$name"*
-	do
-		[ -e "$event" ] && perf persistent stop "${event##*/}" > /dev/null 2>&1
-	done
 	[ -d "$cgroup" ] && rmdir "$cgroup"
 	restore
-	rm -rf "$dir"
-}
-
-# shellcheck disable=SC2317
-trap_cleanup() {
-	cleanup
-	exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-fail() {
-	echo "$test: $1 [Failed]"
-	err=1
-}
-
-finish() {
-	[ $err -eq "$1" ] && echo "$test [Success]"
-}
-
-skip() {
-	echo "$test: $1 [Skipped]"
-}
-
-# must_fail TEXT COMMAND...: a status that is not 0 and a message with TEXT
-must_fail() {
-	text=$1
-	shift
-	if "$@" > "$dir/out" 2>&1
-	then
-		fail "'$*' succeeds"
-	elif ! grep -q -e "$text" "$dir/out"
-	then
-		fail "'$*' does not say '$text' but '$(cat "$dir/out")'"
-	fi
-}
-
-# wait_for COMMAND...: until it succeeds, or for half a minute
-wait_for() {
-	tries=300
-	until "$@"
-	do
-		tries=$((tries - 1))
-		[ $tries -eq 0 ] && return 1
-		sleep 0.1
-	done
 }
 
 exists() {
@@ -116,20 +64,13 @@ start() {
 	tool=$1
 	shift
 	[ "$tool" = record ] && set -- -F 99 "$@"
-	perf "$tool" --persistent="$name" "$@" > "$dir/out" 2>&1 ||
-		fail "'perf $tool $*' fails: $(cat "$dir/out")"
+	must perf "$tool" --persistent="$name" "$@"
 	exists "$name" || fail "'perf $tool $*' leaves nothing"
-}
-
-stop() {
-	perf persistent stop "$name" > "$dir/out" 2>&1 ||
-		fail "cannot be stopped: $(cat "$dir/out")"
 }
 
 # What the events of a recording are, as a snapshot has it
 attrs() {
-	perf persistent dump -q "$name" -o "$dir/data" > "$dir/out" 2>&1 ||
-		fail "no snapshot: $(cat "$dir/out")"
+	must perf persistent dump -q "$name" -o "$dir/data"
 	perf evlist -v -i "$dir/data" > "$dir/attrs" 2>&1
 }
 
@@ -152,18 +93,12 @@ repeat() {
 	done
 }
 
-# as_user COMMAND...: without any capability
-as_user() {
-	su -s /bin/sh nobody -c "$*"
-}
-
 test_without_feature() {
-	test="A kernel without persistent events is named as the reason"
-	before=$err
+	begin "A kernel without persistent events is named as the reason"
 	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf record --persistent="$name" -p $$ -e cpu-clock
 	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf stat --persistent="$name" -a -e cpu-clock
 	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf stat --persistent true
-	finish "$before"
+	finish
 }
 
 # What is left of perf that was killed is looked at when the other tests are done.
@@ -202,31 +137,28 @@ killed() {
 }
 
 test_kill() {
-	test="While perf sets up, what there is has half a minute to live"
-	before=$err
+	begin "While perf sets up, what there is has half a minute to live"
 	many=$(repeat 32 cpu-clock/period=10000000/)
 	kill_waiting
 	for time in 0.1 0.2 0.25 0.3 0.4 0.5 0.7
 	do
 		killed $time
 	done
-	finish "$before"
+	finish
 }
 
 test_killed() {
-	test="What perf was killed at is gone after that"
-	before=$err
+	begin "What perf was killed at is gone after that"
 	for event in "$pmu"/events/"$name"-*
 	do
 		[ -e "$event" ] || continue
 		wait_for is_gone "${event##*/}" || fail "${event##*/} is still there"
 	done
-	finish "$before"
+	finish
 }
 
 test_interrupted() {
-	test="A signal while perf waits takes everything back, and it says so"
-	before=$err
+	begin "A signal while perf waits takes everything back, and it says so"
 	for signal in INT TERM
 	do
 		# The shell ignores SIGINT for what it runs in the background.
@@ -241,12 +173,11 @@ test_interrupted() {
 		exists "$name" && fail "something was left after SIG$signal"
 		grep -q "nothing was left" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
 	done
-	finish "$before"
+	finish
 }
 
 test_cpus() {
-	test="-a is on all CPUs, -C on some, and their side-band on all"
-	before=$err
+	begin "-a is on all CPUs, -C on some, and their side-band on all"
 	start record -a -e cpu-clock -e page-faults
 	has members 3
 	has instances $((3 * cpus))
@@ -267,12 +198,11 @@ test_cpus() {
 	has instances $(($(value "$name" members) * cpus))
 	must_fail "CPU" perf stat --persistent="$name-2" -C 4095 -e cpu-clock
 	stop
-	finish "$before"
+	finish
 }
 
 test_new_cpu() {
-	test="With -a a CPU that comes later gets what all others have"
-	before=$err
+	begin "With -a a CPU that comes later gets what all others have"
 	if ! { echo 0 > $cpu1; } 2> /dev/null
 	then
 		skip "CPU 1 cannot be taken offline"
@@ -283,12 +213,11 @@ test_new_cpu() {
 	echo 1 > $cpu1
 	wait_for is instances $((4 * cpus)) || has instances $((4 * cpus))
 	stop
-	finish "$before"
+	finish
 }
 
 test_tasks() {
-	test="-p, -t and -u are on their tasks"
-	before=$err
+	begin "-p, -t and -u are on their tasks"
 	sh -c 'while :; do :; done' &
 	busy=$!
 	# On each CPU, so that children have buffers to write to
@@ -318,12 +247,11 @@ test_tasks() {
 	must_fail "$busy" perf stat --persistent="$name" -p $busy -e cpu-clock
 	must_fail "$busy" perf stat --persistent="$name" -t $busy -e cpu-clock
 	busy=
-	finish "$before"
+	finish
 }
 
 test_cgroups() {
-	test="-G and --for-each-cgroup count cgroups"
-	before=$err
+	begin "-G and --for-each-cgroup count cgroups"
 	mkdir "$cgroup" 2> /dev/null
 	# The controller comes to a hierarchy of version 2 once it left another one.
 	if ! perf stat --persistent="$name" -a -e cpu-clock -G "${cgroup##*/}" > "$dir/out" 2>&1
@@ -350,12 +278,11 @@ test_cgroups() {
 	has instances $((3 * cpus))
 	stop
 	must_fail "no-such" perf stat --persistent="$name" -a -e cpu-clock -G no-such
-	finish "$before"
+	finish
 }
 
 test_command() {
-	test="perf waits for a command, has its status, and the recording stays"
-	before=$err
+	begin "perf waits for a command, has its status, and the recording stays"
 	perf record --persistent="$name" -e cpu-clock -m 4 -- sh -c 'exit 7' > "$dir/out" 2>&1
 	[ $? -eq 7 ] || fail "record does not have the status: $(cat "$dir/out")"
 	has instances $((2 * cpus))
@@ -377,12 +304,11 @@ test_command() {
 			perf stat --persistent="$name" -e task-clock $delay "$dir/no-such"
 		exists "$name" && fail "something was left"
 	done
-	finish "$before"
+	finish
 }
 
 test_wait() {
-	test="What ends perf ends the command, and the recording stays"
-	before=$err
+	begin "What ends perf ends the command, and the recording stays"
 	# USR1 is what a command that cannot be run sends, but it is not from there.
 	for signal in TERM USR1
 	do
@@ -399,18 +325,16 @@ test_wait() {
 		has instances $((2 * cpus))
 		stop
 	done
-	perf stat --persistent="$name" -e task-clock -- sh -c 'ulimit -n' > "$dir/out" 2>&1 ||
-		fail "$(cat "$dir/out")"
+	must perf stat --persistent="$name" -e task-clock -- sh -c 'ulimit -n'
 	files=$(sed -n 's/^Max open files *\([0-9]*\).*/\1/p' /proc/self/limits)
 	grep -q "^$files\$" "$dir/out" ||
 		fail "the command may open other than $files files: $(cat "$dir/out")"
 	stop
-	finish "$before"
+	finish
 }
 
 test_delay() {
-	test="-D -1 starts disabled, -D waits before it enables, and side-band runs"
-	before=$err
+	begin "-D -1 starts disabled, -D waits before it enables, and side-band runs"
 	start record -a -e cpu-clock -e dummy -D -1
 	sh -c true
 	attrs
@@ -425,12 +349,11 @@ test_delay() {
 	[ "$(count_samples cpu-clock)" -gt 0 ] || fail "it is not enabled"
 	has time_left 0
 	stop
-	finish "$before"
+	finish
 }
 
 test_attrs() {
-	test="The events are as they were asked for"
-	before=$err
+	begin "The events are as they were asked for"
 	start record -a -e cpu-clock:u -F 123 --call-graph dwarf,4096 -k mono -m 256
 	attrs
 	attrs_have "cpu-clock:u:.*{ sample_period, sample_freq }: 123,"
@@ -441,8 +364,8 @@ test_attrs() {
 	attrs_have "dummy:u:.*clockid: 1"
 	attrs_have "cpu-clock:u:.*write_backward: 1"
 	stop
-	perf record --persistent="$name",full -a -c 5000000 -g --all-cgroups \
-		-e '{cpu-clock,page-faults}:S' > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
+	must perf record --persistent="$name",full -a -c 5000000 -g --all-cgroups \
+		-e '{cpu-clock,page-faults}:S'
 	sleep 0.3
 	attrs
 	attrs_have "cpu-clock:.*{ sample_period, sample_freq }: 5000000,"
@@ -453,12 +376,11 @@ test_attrs() {
 	grep -q write_backward "$dir/attrs" && fail "it is a loop"
 	[ "$(count_samples cpu-clock)" -gt 0 ] || fail "the leader has no samples"
 	stop
-	finish "$before"
+	finish
 }
 
 test_filter() {
-	test="A filter is the kernel's, for the tracepoint that it was given for"
-	before=$err
+	begin "A filter is the kernel's, for the tracepoint that it was given for"
 	if ! perf check feature -q libtraceevent ||
 	   [ ! -r /sys/kernel/tracing/events/sched/sched_process_exec/id ]
 	then
@@ -480,12 +402,11 @@ test_filter() {
 		-e sched:sched_process_exec --filter 'no_such_field == 1'
 	must_fail "filter" perf record --persistent="$name" -a -e cpu-clock --filter 'ip > 0'
 	exists "$name" && fail "something was left"
-	finish "$before"
+	finish
 }
 
 test_stat() {
-	test="perf stat --persistent counts on, and says what it left out"
-	before=$err
+	begin "perf stat --persistent counts on, and says what it left out"
 	start stat -a -e cpu-clock,page-faults
 	perf stat -x, -o "$dir/stat" -e "persistent/$name/" -- sh -c true > /dev/null 2>&1
 	count=$(grep page-faults "$dir/stat" | cut -d, -f1)
@@ -501,16 +422,14 @@ test_stat() {
 		must_fail "cycles" perf record --persistent="$name-2"
 	fi
 	stop
-	finish "$before"
+	finish
 }
 
 test_ttl() {
-	test="A time to live ends it; one that is none is refused"
-	before=$err
+	begin "A time to live ends it; one that is none is refused"
 	for ttl in 90 2m 3d
 	do
-		perf stat --persistent="$name",ttl=$ttl -e cpu-clock > "$dir/out" 2>&1 ||
-			fail "ttl=$ttl: $(cat "$dir/out")"
+		must perf stat --persistent="$name",ttl=$ttl -e cpu-clock
 		case $ttl in
 		90)	secs=90 ;;
 		2m)	secs=120 ;;
@@ -523,23 +442,21 @@ test_ttl() {
 		fi
 		stop
 	done
-	perf record --persistent="$name",full,ttl=1s -a -e cpu-clock > "$dir/out" 2>&1 ||
-		fail "$(cat "$dir/out")"
+	must perf record --persistent="$name",full,ttl=1s -a -e cpu-clock
 	wait_for is_gone "$name" || fail "it does not end"
 	for bad in ttl=0 ttl=-1 ttl= ttl=1ms ttl=99999999999999999999 ttl=200000d time=1
 	do
 		must_fail "$name,$bad: '$bad'" perf record --persistent="$name,$bad" -e cpu-clock
 	done
 	must_fail "full" perf stat --persistent="$name",full -e cpu-clock
-	finish "$before"
+	finish
 }
 
 test_names() {
-	test="Without a name the kernel gives one; its own cannot be taken"
-	before=$err
+	begin "Without a name the kernel gives one; its own cannot be taken"
 	for spec in --persistent --persistent= --persistent=,ttl=1m
 	do
-		perf stat $spec -e cpu-clock > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
+		must perf stat $spec -e cpu-clock
 		given=$(sed -n 's/^\(p[0-9]*\): id.*/\1/p' "$dir/out")
 		exists "$given" || fail "$spec: perf says '$(cat "$dir/out")'"
 		perf persistent stop "$given" > /dev/null || fail "$given cannot be stopped"
@@ -548,12 +465,11 @@ test_names() {
 	start stat -e cpu-clock
 	must_fail "$name: the name is taken" perf record --persistent="$name" -e cpu-clock
 	stop
-	finish "$before"
+	finish
 }
 
 test_refused() {
-	test="What cannot be persistent is refused by name, with the reason"
-	before=$err
+	begin "What cannot be persistent is refused by name, with the reason"
 	for option in "-o $dir/x" "--switch-output" "--control fd:1" "--max-size 1M" "-r 1" \
 		      "--overwrite" "-D 10-20" "-C 0 -p $$" "-a -t $$" "-t $$ -p $$"
 	do
@@ -579,12 +495,11 @@ test_refused() {
 		perf record --persistent="$name" -e cpu-clock/inherit/ --per-thread -p $$
 	exists "$name" && fail "something was started"
 	[ -e "$dir/x" ] && fail "a file was left"
-	finish "$before"
+	finish
 }
 
 test_limits() {
-	test="At a limit nothing is started, and perf says what to do"
-	before=$err
+	begin "At a limit nothing is started, and perf says what to do"
 	must_fail "at most 128" perf stat --persistent="$name" -e "$(repeat 129 cpu-clock)"
 	if ! { echo 1 > $sysctl/perf_event_persistent_max; } 2> /dev/null
 	then
@@ -595,42 +510,34 @@ test_limits() {
 		perf stat --persistent="$name" -e cpu-clock,page-faults
 	restore
 	exists "$name" && fail "something was left"
-	finish "$before"
+	finish
 }
 
 test_user() {
-	test="Without rights: what is not allowed is said, with the way out"
-	before=$err
-	if ! as_user perf version > /dev/null 2>&1
+	begin "Without rights: what is not allowed is said, with the way out"
+	if ! as_nobody perf version > /dev/null 2>&1
 	then
 		skip "no user to be"
 		return
 	fi
 	echo 2 > $sysctl/perf_event_paranoid
-	uid=$(as_user id -u)
-	must_fail "perf_event_paranoid" as_user perf stat --persistent="$name" -a -e cpu-clock:u
-	must_fail "modifier u" as_user perf stat --persistent="$name" -e cpu-clock true
+	uid=$(as_nobody id -u)
+	must_fail "perf_event_paranoid" as_nobody perf stat --persistent="$name" -a -e cpu-clock:u
+	must_fail "modifier u" as_nobody perf stat --persistent="$name" -e cpu-clock true
 	must_fail perf_event_persistent_max_ttl \
-		as_user perf stat --persistent="$name",ttl=100d -e cpu-clock:u true
+		as_nobody perf stat --persistent="$name",ttl=100d -e cpu-clock:u true
 	must_fail "perf_event_mlock_kb" \
-		as_user perf record --persistent="$name" -m 65536 -e cpu-clock:u true
-	as_user perf record --persistent="$name" -e page-faults:u true > "$dir/out" 2>&1 ||
-		fail "$(cat "$dir/out")"
+		as_nobody perf record --persistent="$name" -m 65536 -e cpu-clock:u true
+	must as_nobody perf record --persistent="$name" -e page-faults:u true
 	exists "u$uid-$name" || fail "perf says '$(cat "$dir/out")'"
 	[ "$(value "u$uid-$name" time_left)" -gt 0 ] || fail "it lives for ever"
 	perf persistent stop "u$uid-$name" > /dev/null || fail "it cannot be stopped"
 	restore
-	finish "$before"
+	finish
 }
 
-if [ ! -e "$pmu/type" ]
-then
-	test_without_feature
-	echo "this kernel has no persistent events [Skipped]"
-	cleanup
-	[ $err -ne 0 ] && exit 1
-	exit 2
-fi
+[ -e "$pmu/type" ] || test_without_feature
+need_feature
 
 test_kill
 test_interrupted

@@ -3,75 +3,21 @@
 # SPDX-License-Identifier: GPL-2.0
 
 # From starting a recording to reading it, with what was counted known exactly.
-# Each test says in its first line what it would show a person who repeats it by
-# hand.
 
-err=0
-name="perf-targets-$$"
-dir=$(mktemp -d /tmp/__perf_test.persistent_targets.XXXXXX)
-cgroup=/sys/fs/cgroup/perf-targets-$$
+# shellcheck source=lib/persistent.sh disable=SC2154
+. "$(dirname "$0")"/lib/persistent.sh
+
+cgroup=/sys/fs/cgroup/$name
 call=syscalls:sys_enter_getppid
 pipe_write=syscalls:sys_enter_write
-prog="$dir/prog"
 page=$(getconf PAGE_SIZE 2> /dev/null || echo 4096)
 
-cleanup() {
-	trap - EXIT TERM INT
+take_back() {
 	touch "$dir/go"
-	for event in /sys/bus/event_source/devices/persistent/events/"$name"*
-	do
-		[ -e "$event" ] && perf persistent stop "${event##*/}" > /dev/null 2>&1
-	done
 	for sub in "$cgroup/one/sub" "$cgroup/one" "$cgroup/two" "$cgroup"
 	do
 		[ -d "$sub" ] && rmdir "$sub"
 	done
-	rm -rf "$dir"
-}
-
-# shellcheck disable=SC2317
-trap_cleanup() {
-	cleanup
-	exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-fail() {
-	echo "$test: $1 [Failed]"
-	err=1
-}
-
-finish() {
-	[ $err -eq "$1" ] && echo "$test [Success]"
-}
-
-# must_fail TEXT COMMAND...: a status that is not 0 and a message with TEXT
-must_fail() {
-	text=$1
-	shift
-	if "$@" > "$dir/out" 2>&1
-	then
-		fail "'$*' succeeds"
-	elif ! grep -q -e "$text" "$dir/out"
-	then
-		fail "'$*' does not say '$text' but '$(cat "$dir/out")'"
-	fi
-}
-
-# wait_for COMMAND...: until it succeeds, or for half a minute
-wait_for() {
-	tries=300
-	until "$@"
-	do
-		tries=$((tries - 1))
-		[ $tries -eq 0 ] && return 1
-		sleep 0.1
-	done
-}
-
-# must COMMAND...: it succeeds
-must() {
-	"$@" > "$dir/out" 2>&1 || fail "'$*' fails: $(cat "$dir/out")"
 }
 
 calls() {
@@ -127,17 +73,9 @@ followed() {
 	done
 }
 
-stop() {
-	for one in "$@"
-	do
-		must perf persistent stop "$one"
-	done
-}
-
 # A child and threads that the process gets while it is recorded
 test_process() {
-	test="A process: its children and threads are recorded, and stay when it has ended"
-	before=$err
+	begin "A process: its children and threads are recorded, and stay when it has ended"
 	rm -f "$dir/go"
 	cat > "$dir/wait.sh" <<-END
 		until [ -e $dir/go ]; do sleep 0.1; done
@@ -176,13 +114,12 @@ test_process() {
 		script_is "$file" comm,pid,event "sched-pipe *$pid *$pipe_write" 400
 	done
 	stop "$name" "$name-2"
-	finish "$before"
+	finish
 }
 
 # How much was counted before is known while the process is stopped.
 test_threads() {
-	test="A process with threads: what they do from now on, exactly"
-	before=$err
+	begin "A process with threads: what they do from now on, exactly"
 	perf stat --persistent="$name" -e $pipe_write --filter 'count == 4' \
 		-- sh -c "echo \$\$ $name > $dir/pid; exec perf bench sched pipe -T -l 3000" \
 		> "$dir/threads.out" 2>&1 &
@@ -218,12 +155,11 @@ test_threads() {
 	must_fail "none of the CPUs" perf stat -e "persistent/$name-2/" -C 4000 true
 	must_fail "no events of process $$" perf stat -e "persistent/$name-2/" -p $$ true
 	stop "$name" "$name-2" "$name-3" "$name-4"
-	finish "$before"
+	finish
 }
 
 test_command() {
-	test="A command: its status, all its samples with names and symbols, and its counts"
-	before=$err
+	begin "A command: its status, all its samples with names and symbols, and its counts"
 	perf record --persistent="$name" -c 1 -e $call -m 64 \
 		-- sh -c "perf bench syscall basic -l 500; exit 3" > "$dir/out" 2>&1
 	is "status" $? 3
@@ -243,7 +179,7 @@ test_command() {
 		fail "no noploop: $(cat "$dir/report")"
 	perf annotate --stdio -i "$dir/data" noploop > "$dir/annotate" 2>&1 ||
 		grep -q objdump "$dir/annotate" || fail "perf annotate: $(cat "$dir/annotate")"
-	finish "$before"
+	finish
 }
 
 # in_cgroup NAME COMMAND...
@@ -266,11 +202,10 @@ make_cgroups() {
 }
 
 test_cgroups() {
-	test="Cgroups on the same CPUs: what each did is told apart"
-	before=$err
+	begin "Cgroups on the same CPUs: what each did is told apart"
 	if ! make_cgroups
 	then
-		echo "$test: no perf_event controller [Skipped]"
+		skip "no perf_event controller"
 		return
 	fi
 	must perf record --persistent="$name-2" -a -c 1 -m 64 --all-cgroups \
@@ -307,7 +242,7 @@ test_cgroups() {
 	done
 	test_instance
 	stop "$name" "$name-2"
-	finish "$before"
+	finish
 }
 
 # Instances 2 and 3 are those of the second cgroup on the first two CPUs.
@@ -325,8 +260,7 @@ test_instance() {
 }
 
 test_groups() {
-	test="Groups stay groups in a dump, in counts and in what is followed"
-	before=$err
+	begin "Groups stay groups in a dump, in counts and in what is followed"
 	must perf record --persistent="$name" -a -c 1 -m 64 -e "{$call,$pipe_write}:S"
 	must perf stat --persistent="$name-3" -e "{$call,$pipe_write}" -- \
 		perf bench syscall basic -l 20
@@ -353,7 +287,7 @@ test_groups() {
 		> /dev/null 2>&1
 	stat_is "$dir/stat" $call 20
 	stop "$name" "$name-2" "$name-3"
-	finish "$before"
+	finish
 }
 
 # exec'ed by a shell that told its number
@@ -367,8 +301,7 @@ run_listed() {
 }
 
 test_interrupted_hand_over() {
-	test="A consumer that is interrupted: the next one has the rest, each record once"
-	before=$err
+	begin "A consumer that is interrupted: the next one has the rest, each record once"
 	must perf record --persistent="$name",full -a -c 1 -e sched:sched_process_exec -m 64
 	run_listed 2
 	follow first perf record -q -e "persistent/$name/" --consume -o "$dir/first"
@@ -394,12 +327,11 @@ test_interrupted_hand_over() {
 	sort "$dir/first.pids" "$dir/second.pids" | cmp -s - "$dir/sorted" ||
 		fail "$(sort "$dir/first.pids" "$dir/second.pids" | diff - "$dir/sorted")"
 	stop "$name"
-	finish "$before"
+	finish
 }
 
 test_clock() {
-	test="The clock that was chosen is in what is read"
-	before=$err
+	begin "The clock that was chosen is in what is read"
 	must perf record --persistent="$name" -a -k CLOCK_MONOTONIC -e cpu-clock -F 99
 	must perf record -e "persistent/$name/" -o "$dir/follow" sleep 0.2
 	must perf persistent dump "$name" -o "$dir/data"
@@ -413,12 +345,11 @@ test_clock() {
 		perf record -e "persistent/$name/" -e "persistent/$name-2/" -o "$dir/x" true
 	rm -f "$dir/x"
 	stop "$name" "$name-2"
-	finish "$before"
+	finish
 }
 
 test_horizon() {
-	test="Following --history of side-band that was overwritten says up to when it reaches back"
-	before=$err
+	begin "Following --history of side-band that was overwritten says up to when it reaches back"
 	must perf record --persistent="$name" -a -c 1 -e $call -m 1
 	calls 5
 	# A comm, a fork, an exit and some maps each
@@ -432,12 +363,11 @@ test_horizon() {
 	grep -q "names of tasks that ended before [0-9.]* are lost, [1-9][0-9]* samples are older" \
 		"$dir/out" || fail "perf says '$(cat "$dir/out")'"
 	stop "$name"
-	finish "$before"
+	finish
 }
 
 test_counting() {
-	test="What only counts has no records, and perf says what to do"
-	before=$err
+	begin "What only counts has no records, and perf says what to do"
 	must perf stat --persistent="$name" -e $call -- perf bench syscall basic -l 3
 	must perf record --persistent="$name-2" -a -c 1 -e $call -m 1
 	must_fail "'perf persistent read $name'" perf persistent dump "$name" -o "$dir/x"
@@ -446,12 +376,11 @@ test_counting() {
 		-e "persistent/$name-2/" -e "persistent/$name/" true
 	[ -e "$dir/x" ] && fail "a file was left"
 	stop "$name" "$name-2"
-	finish "$before"
+	finish
 }
 
 test_two() {
-	test="Two recordings at once, one of a command and one of CPUs"
-	before=$err
+	begin "Two recordings at once, one of a command and one of CPUs"
 	must perf record --persistent="$name" -c 1 -e $call -m 16 -- perf bench syscall basic -l 40
 	must perf record --persistent="$name-2" -a -c 1 -e $call -m 16
 	must perf record -e "persistent/$name/" -e "persistent/$name-2/" --history \
@@ -464,23 +393,11 @@ test_two() {
 		-- perf bench syscall basic -l 10 > /dev/null 2>&1
 	stat_is "$dir/stat" $call 10
 	stop "$name" "$name-2"
-	finish "$before"
+	finish
 }
 
-if [ ! -e /sys/bus/event_source/devices/persistent/type ]
-then
-	echo "this kernel has no persistent events [Skipped]"
-	cleanup
-	exit 2
-fi
-if ! perf stat -e $call -e $pipe_write true > /dev/null 2>&1
-then
-	echo "no events of system calls, or no right to them [Skipped]"
-	cleanup
-	exit 2
-fi
-
-cp /bin/true "$prog"
+need_feature
+need "no events of system calls, or no right to them" perf stat -e $call -e $pipe_write true
 
 test_process
 test_threads
