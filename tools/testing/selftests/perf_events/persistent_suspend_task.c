@@ -254,7 +254,7 @@ TEST_F_TIMEOUT(inherited, while_forking, 120)
 		ASSERT_EQ(0, suspend(self->suspender));
 		before = count(self->fd);
 		drive(CLOCK, N);
-		/* An event that a CPU was in the middle of counts still, as it does with DISABLE. */
+		/* What a CPU was in the middle of counts still, as it does with DISABLE. */
 		EXPECT_LE(count(self->fd), before + sysconf(_SC_NPROCESSORS_ONLN));
 		close(self->suspender);
 		self->suspender = reopen(self->id);
