@@ -349,7 +349,7 @@ test_clock() {
 }
 
 test_horizon() {
-	begin "Following --history of side-band that was overwritten says up to when it reaches back"
+	begin "Following --history of side-band that was overwritten says when it reaches back to"
 	must perf record --persistent="$name" -a -c 1 -e $call -m 1
 	calls 5
 	# A comm, a fork, an exit and some maps each
