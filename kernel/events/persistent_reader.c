@@ -156,6 +156,9 @@ static void __perf_event_suspend(struct perf_event *event, struct perf_cpu_conte
  */
 static void perf_event_suspend_one(struct perf_event *event)
 {
+	/* A child that ends leaves its context and the list at once. */
+	lockdep_assert_held(&(event->parent ?: event)->child_mutex);
+
 	if (event->attach_state & PERF_ATTACH_CONTEXT)
 		event_function_call(event, __perf_event_suspend, NULL);
 }
