@@ -4,7 +4,7 @@
 # What the tests of persistent events share
 
 err=0
-name="perf-test-$$"
+name="perf-$$-test"
 dir=$(mktemp -d /tmp/__perf_test.persistent.XXXXXX)
 pmu=/sys/bus/event_source/devices/persistent
 prog="$dir/prog"
