@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # O=DIR        build folder (build)
+# BASE=NAME    another base than the newest: one of those in the file "base"
 # LINUX=DIR    a kernel tree of your own as the base, instead of Debian's package
 # K=KERNEL     plain, debug, arm64 or arm64-debug only
 # T=NAME       only tests with NAME in their name
@@ -10,10 +11,12 @@
 O ?= build
 MINUTES ?= 2
 override O := $(abspath $(O))
-export O LINUX K T ALL
+# Without BASE, or with the newest, it is empty.
+override BASE := $(filter-out $(shell awk '!/^\#/ { print $$1; exit }' base),$(BASE))
+export O BASE LINUX K T ALL
 
 # Those without an architecture in their name are x86_64's.
-KERNELS = $(or $(K),plain debug arm64$(if $(ALL), arm64-debug))
+KERNELS = $(or $(K),plain$(if $(BASE),, debug arm64$(if $(ALL), arm64-debug)))
 x86_64 = $(filter-out arm64%,$(KERNELS))
 arm64 = $(patsubst arm64-%,%,$(patsubst arm64,arm64-plain,$(filter arm64%,$(KERNELS))))
 
@@ -30,7 +33,7 @@ MAKEOVERRIDES :=
 help: ## Show this text
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r name text; do \
 		printf '  make %-10s %s\n' "$$name" "$$text"; done
-	@sed -nE 's/^# ([A-Z]+=[A-Z]+) +(.*)/  \1 \2/p' Makefile | while read -r name text; do \
+	@sed -nE 's/^# ([A-Z]+=[A-Z0-9]+) +(.*)/  \1 \2/p' Makefile | while read -r name text; do \
 		printf '  %-15s %s\n' "$$name" "$$text"; done
 
 run: deps tree ## Show a session in the guest: record, count, let programs run, look, stop
@@ -41,7 +44,7 @@ test: deps tree ## Run all tests, on plain and debug kernels
 	$(call build,kernels perf selftests guest)
 	@tests/run $(KERNELS)
 
-stress: KERNELS = $(or $(K),debug)
+stress: KERNELS = $(or $(K),$(if $(BASE),plain,debug))
 stress: deps tree ## Run the stress test for MINUTES, on the debug kernel
 	$(call build,kernels perf selftests guest)
 	@PERSISTENT_STRESS_SECONDS=$$(($(MINUTES) * 60)) T=persistent_stress tests/run $(KERNELS)
@@ -64,7 +67,9 @@ bench: deps tree ## Measure what it costs, beside the base: bench/results.md
 	@scripts/build --arch arm64 plain off perf selftests guest bench base
 	@bench/run arm64
 
+# perf, the selftests and the new files are the newest's for any base.
 tree: ## Make or update the kernel tree with the series as a branch, in the build folder
+	@$(if $(BASE),BASE= LINUX= scripts/series tree)
 	@scripts/series tree
 
 refresh: ## Write that branch back into patches/ and the new files
@@ -86,4 +91,4 @@ guest: tree ## Build the guest's file system, with perf and the selftests
 	$(call build,perf selftests guest)
 
 clean: ## Remove what was built, but not the kernel tree
-	rm -rf $(O)/x86_64 $(O)/arm64 $(O)/log
+	rm -rf $(O)/x86_64 $(O)/arm64 $(O)/[0-9]* $(O)/log
