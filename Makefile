@@ -28,7 +28,7 @@ MAKEOVERRIDES :=
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
-.PHONY: help run test stress shell check baseline bench tree refresh deps kernel perf selftests guest clean
+.PHONY: help run test stress shell check baseline bench tree refresh port deps kernel perf selftests guest clean
 
 help: ## Show this text
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r name text; do \
@@ -74,6 +74,10 @@ tree: ## Make or update the kernel tree with the series as a branch, in the buil
 
 refresh: ## Write that branch back into patches/ and the new files
 	@scripts/series refresh
+
+port: ## Carry what has changed in the newest base's series over to BASE
+	@BASE= LINUX= scripts/series tree
+	@scripts/series port
 
 deps: ## Install the Debian packages that are missing
 	@scripts/deps
