@@ -55,13 +55,16 @@ shell: deps tree ## Boot the guest with a shell at your terminal
 	@vm/run $(if $(arm64),--arch arm64) --kernel $(x86_64)$(arm64)
 
 check: deps tree ## Check the series as its maintainers' scripts would
-	@scripts/build plain
+	$(if $(BASE),,@scripts/build plain)
 	@tests/run check
 
-baseline: deps tree ## Find out what perf's own suites say without the series
-	@scripts/build base
+# Both are of the newest.
+baseline bench: override BASE :=
+baseline: deps tree ## Without the series: what perf's own suites say, and if each fix's test fails
+	@scripts/build selftests base
 	@O=$(O)/base vm/run --timeout 3000 --add tests/suites -- sh /root/suites >$(O)/suites.base
 	@mv $(O)/suites.base tests/suites.base
+	@tests/unfixed
 
 bench: deps tree ## Measure what it costs, beside the base: bench/results.md
 	@scripts/build --arch arm64 plain off perf selftests guest bench base
