@@ -137,7 +137,7 @@ static enum hrtimer_restart perf_persistent_timer(struct hrtimer *timer)
 	struct perf_persistent *pp = container_of(timer, struct perf_persistent, timer);
 
 	kobject_get(&pp->kobj);
-	if (!queue_work(system_unbound_wq, &pp->expire))
+	if (!schedule_work(&pp->expire))
 		kobject_put(&pp->kobj);
 
 	return HRTIMER_NORESTART;
@@ -167,8 +167,7 @@ struct perf_persistent *perf_persistent_create(const struct perf_detach *d)
 	pp->instances = RB_ROOT;
 	INIT_LIST_HEAD(&pp->members);
 	INIT_WORK(&pp->expire, perf_persistent_expire);
-	hrtimer_init(&pp->timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS);
-	pp->timer.function = perf_persistent_timer;
+	hrtimer_setup(&pp->timer, perf_persistent_timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS);
 	pp->owner = current_euid();
 	pp->created = ktime_get_boottime_ns();
 	pp->filled = pp->created;

@@ -101,7 +101,7 @@ static int perf_buffer_pin_existing(struct perf_event *event, struct perf_buffer
 	if (err)
 		return err;
 
-	if (!atomic_inc_not_zero(&rb->mmap_count))
+	if (!refcount_inc_not_zero(&rb->mmap_count))
 		return -ENOENT;
 
 	rb->nr_pins++;
@@ -167,7 +167,7 @@ static int perf_buffer_pin_new(struct perf_event *event, u32 nr_pages, unsigned 
 
 	lockdep_assert_held(&event->mmap_mutex);
 
-	err = perf_mlock_split(user, atomic_long_read(&user->locked_vm), memlock,
+	err = perf_mlock_split(atomic_long_read(&user->locked_vm), memlock,
 			       &user_extra, &extra);
 	if (err)
 		return err;
@@ -181,7 +181,7 @@ static int perf_buffer_pin_new(struct perf_event *event, u32 nr_pages, unsigned 
 
 	/* What the OOM killer is at must not stay for good. */
 	if (fatal_signal_pending(current)) {
-		rb_free(rb);
+		ring_buffer_put(rb);
 		return -EINTR;
 	}
 
@@ -261,7 +261,8 @@ int perf_buffer_pin(struct perf_event *event, const struct perf_detach *d)
 			return err;
 	}
 
-	atomic_inc(&event->mmap_count);
+	if (!refcount_inc_not_zero(&event->mmap_count))
+		refcount_set(&event->mmap_count, 1);
 
 	return 1;
 }
@@ -278,15 +279,15 @@ int perf_buffer_pin(struct perf_event *event, const struct perf_detach *d)
  */
 void perf_buffer_unpin(struct perf_event *event, struct perf_buffer *rb)
 {
-	bool last;
-
 	/* The event's own reference goes with the last mapping. */
 	refcount_inc(&rb->refcount);
 	scoped_guard(mutex, &rb->pin_mutex)
 		rb->nr_pins--;
-	last = atomic_dec_and_test(&rb->mmap_count);
-	atomic_dec(&event->mmap_count);
-	if (last)
+
+	/* In the order of perf_mmap_close(); perf_mmap() relies on it. */
+	if (refcount_dec_and_mutex_lock(&event->mmap_count, &event->mmap_mutex))
+		mutex_unlock(&event->mmap_mutex);
+	if (refcount_dec_and_test(&rb->mmap_count))
 		perf_buffer_end(rb);
 	ring_buffer_put(rb);
 }

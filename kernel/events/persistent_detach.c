@@ -59,9 +59,8 @@ static int perf_detach_check(struct perf_event *event, const struct perf_detach 
 	if ((d->flags & PERF_DETACH_EVERY_CPU) && perf_event_target(event))
 		return -EOPNOTSUPP;
 
-	/* The buffer of AUX has no end of its own; others may be in the way for good. */
-	if (event->pmu->setup_aux || event->attr.aux_output || event->attr.aux_sample_size ||
-	    (event->pmu->capabilities & PERF_PMU_CAP_EXCLUSIVE))
+	/* The buffer of AUX has no end of its own. */
+	if (event->attr.aux_output || event->attr.aux_sample_size)
 		return -EOPNOTSUPP;
 
 	return perf_event_may_reopen(event);
@@ -74,6 +73,14 @@ static int perf_detach_check(struct perf_event *event, const struct perf_detach 
 static int perf_event_may_stay(struct perf_event *event)
 {
 	lockdep_assert_held(&event->ctx->mutex);
+
+	/* Its PMU is gone. */
+	if (event->state == PERF_EVENT_STATE_REVOKED)
+		return -ENODEV;
+
+	/* AUX as well; others may be in the way for good. */
+	if (event->pmu->setup_aux || (event->pmu->capabilities & PERF_PMU_CAP_EXCLUSIVE))
+		return -EOPNOTSUPP;
 
 	if (event->group_leader != event && !event->group_leader->persistent)
 		return -EINVAL;

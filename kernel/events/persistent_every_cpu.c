@@ -350,7 +350,7 @@ static DECLARE_WORK(perf_every_cpu, perf_every_cpu_work);
  */
 void perf_every_cpu_fill(void)
 {
-	queue_work(system_unbound_wq, &perf_every_cpu);
+	schedule_work(&perf_every_cpu);
 }
 
 /**

@@ -57,6 +57,8 @@ static void perf_event_unpark(struct perf_event *event, struct perf_event_contex
 	struct perf_instance *inst = event->persistent;
 
 	perf_event_forget_parked(event);
+	if (event->state <= PERF_EVENT_STATE_REVOKED)
+		return;
 	event->suspended = event->nr_suspends;
 	if (!event->suspended)
 		event->state = event->resume_state;

@@ -71,6 +71,8 @@ u32 perf_instance_state(const struct perf_instance *inst)
 	struct perf_event *event = inst->event;
 	enum perf_event_state state = perf_event_family_state(event);
 
+	if (state == PERF_EVENT_STATE_REVOKED)
+		return PERF_PERSISTENT_STATE_REVOKED;
 	if (state <= PERF_EVENT_STATE_EXIT)
 		return PERF_PERSISTENT_STATE_EXITED;
 	/* A task's event is not parked; it waits for the task to come to the CPU. */
@@ -351,8 +353,9 @@ static int perf_query_fill(struct perf_query *q, struct perf_event *event)
 
 	perf_query_event(&info->self, event);
 	perf_query_offline(q, inst);
-	if (info->self.state == PERF_PERSISTENT_STATE_EXITED)
-		info->ended = PERF_PERSISTENT_STATE_EXITED;
+	if (info->self.state == PERF_PERSISTENT_STATE_EXITED ||
+	    info->self.state == PERF_PERSISTENT_STATE_REVOKED)
+		info->ended = info->self.state;
 	info->flags = pp->flags;
 	if (event->nr_siblings)
 		info->flags |= PERF_PERSISTENT_GROUP_LEADER;

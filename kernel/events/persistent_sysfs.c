@@ -89,7 +89,7 @@ static ssize_t cpus_show(struct perf_persistent *pp, char *buf)
 		if (inst->cpu >= 0)
 			cpumask_set_cpu(inst->cpu, cpus);
 	}
-	len = cpumap_print_to_pagebuf(true, buf, cpus);
+	len = sysfs_emit(buf, "%*pbl\n", cpumask_pr_args(cpus));
 	free_cpumask_var(cpus);
 
 	return len;

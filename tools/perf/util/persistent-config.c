@@ -23,7 +23,36 @@
 /* Numbers of members, perf_event_detach::member, are below that. */
 #define PERSISTENT_MAX_MEMBERS	128
 
-int persistent__check_options(const struct persistent_refused *refused)
+/* perf leaves out CPUs that are not online; here all are recorded or none. */
+static int persistent__check_cpus(const struct target *target)
+{
+	struct perf_cpu_map *cpus, *online;
+	struct perf_cpu cpu;
+	unsigned int idx;
+	int err = 0;
+
+	if (!target->cpu_list)
+		return 0;
+
+	cpus = perf_cpu_map__new(target->cpu_list);
+	online = perf_cpu_map__new_online_cpus();
+	if (!cpus || !online) {
+		pr_err("-C %s: no such CPUs\n", target->cpu_list);
+		err = -EINVAL;
+	}
+	perf_cpu_map__for_each_cpu(cpu, idx, cpus) {
+		if (!err && !perf_cpu_map__has(online, cpu)) {
+			pr_err("-C %s: CPU %d is not online\n", target->cpu_list, cpu.cpu);
+			err = -ENODEV;
+		}
+	}
+	perf_cpu_map__put(online);
+	perf_cpu_map__put(cpus);
+	return err;
+}
+
+int persistent__check_options(const struct persistent_refused *refused,
+			      const struct target *target)
 {
 	for (; refused->option; refused++) {
 		if (!refused->given)
@@ -32,7 +61,9 @@ int persistent__check_options(const struct persistent_refused *refused)
 		       refused->why);
 		return -EINVAL;
 	}
-	return persistent__type() < 0 ? -EOPNOTSUPP : 0;
+	if (persistent__type() < 0)
+		return -EOPNOTSUPP;
+	return persistent__check_cpus(target);
 }
 
 static bool evsel__has_loop_of_its_own(struct evsel *evsel, struct persistent_start *start)
@@ -54,13 +85,13 @@ static const char *evsel__not_persistent(struct evsel *evsel, struct persistent_
 		return "a weak group may fall apart, and nobody would know; leave out :W";
 	if (evsel->precise_max)
 		return "write the precise level that it is to keep (p, pp or ppp), not P";
-	if (evsel__tool_event(evsel) != PERF_TOOL_NONE || evsel__is_retire_lat(evsel))
+	if (evsel__is_non_perf_event_open_pmu(evsel) || evsel__is_retire_lat(evsel))
 		return "it is counted by perf itself, which will not be there";
 	if (evsel__is_aux_event(evsel) || evsel->needs_auxtrace_mmap)
 		return "AUX area tracing needs a perf that reads it";
 	if (!list_empty(&evsel->bpf_filters))
 		return "a BPF filter ends with perf; only tracepoints can be filtered without";
-	if (evsel->bpf_counter || evsel->bpf_fd >= 0)
+	if (evsel->bpf_counter)
 		return "its BPF program ends with perf";
 	if (evsel__has_loop_of_its_own(evsel, start))
 		return "all events of a recording loop, or none with --persistent=NAME,full";
@@ -87,9 +118,9 @@ static int persistent_start__check(struct persistent_start *start)
 		}
 	}
 
-	if (evlist->core.nr_entries > PERSISTENT_MAX_MEMBERS) {
+	if (evlist__nr_entries(evlist) > PERSISTENT_MAX_MEMBERS) {
 		pr_err("a recording has at most %d events, and these are %d: start several\n",
-		       PERSISTENT_MAX_MEMBERS, evlist->core.nr_entries);
+		       PERSISTENT_MAX_MEMBERS, evlist__nr_entries(evlist));
 		return -E2BIG;
 	}
 	return 0;
@@ -110,6 +141,19 @@ static void evsel__config_dummy(struct evsel *evsel, struct target *target)
 	/* It has no samples; a frequency would keep a timer going for ever. */
 	attr->freq = 0;
 	attr->sample_period = 1;
+}
+
+/*
+ * One event of the CPU's PMU that counts in guests keeps KVM from giving guests
+ * the PMU, and this one stays. So it takes a modifier to count there; the name
+ * stays what was typed.
+ */
+static void evsel__exclude_guests(struct evsel *evsel)
+{
+	if (!evsel->core.is_pmu_core || evsel->exclude_GH)
+		return;
+	evsel__name(evsel);
+	evsel->core.attr.exclude_guest = 1;
 }
 
 static void evsel__config_persistent(struct evsel *evsel, bool overwrite)
@@ -144,11 +188,12 @@ int persistent_start__config_record(struct persistent_start *start, struct recor
 	opts->sample_identifier = true;
 	opts->build_id = true;
 
-	evlist__uniquify_name(start->evlist);
+	evlist__uniquify_evsel_names(start->evlist, &stat_config);
 	evlist__config(start->evlist, opts, &callchain_param);
 
 	evlist__for_each_entry(start->evlist, evsel) {
 		evsel__config_persistent(evsel, opts->overwrite);
+		evsel__exclude_guests(evsel);
 		if (evsel__is_dummy_event(evsel))
 			evsel__config_dummy(evsel, start->target);
 	}
@@ -159,7 +204,7 @@ int persistent_start__config_stat(struct persistent_start *start, struct perf_st
 {
 	struct evsel *evsel;
 
-	evlist__uniquify_name(start->evlist);
+	evlist__uniquify_evsel_names(start->evlist, config);
 
 	evlist__for_each_entry(start->evlist, evsel) {
 		struct perf_event_attr *attr = &evsel->core.attr;
@@ -178,6 +223,7 @@ int persistent_start__config_stat(struct persistent_start *start, struct perf_st
 			attr->exclude_kernel = config->all_user;
 			attr->exclude_user = config->all_kernel;
 		}
+		evsel__exclude_guests(evsel);
 	}
 	return persistent_start__check(start);
 }

@@ -164,7 +164,7 @@ static int dump__run(u32 id, const char *path)
 
 	persistent_reader__exit(&reader);
 	evlist__close(evlist);
-	evlist__delete(evlist);
+	evlist__put(evlist);
 	return err;
 }
 

@@ -54,7 +54,7 @@ struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu
 			*thread = 0;
 			++*cpu_map_idx;
 		}
-		if (*cpu_map_idx == perf_cpu_map__nr(evsel->core.cpus))
+		if (*cpu_map_idx == (int)perf_cpu_map__nr(evsel->core.cpus))
 			return NULL;
 		instance = evsel__persistent_instance(evsel, *cpu_map_idx, *thread);
 	} while (!instance);
@@ -255,7 +255,7 @@ int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel)
 		return -ENOMEM;
 
 	evsel__for_each_persistent(evsel, idx, thread, instance) {
-		perf_evlist__id_add(&evlist->core, &evsel->core, idx, thread,
+		perf_evlist__id_add(evlist__core(evlist), &evsel->core, idx, thread,
 				    instance->info.event_id);
 		perf_evsel__set_sid_idx(&evsel->core, 0, idx, thread);
 	}
@@ -285,7 +285,7 @@ int evlist__check_persistent(struct evlist *evlist)
 		    evsel->core.attr.clockid != first->core.attr.clockid)
 			what = "have different clocks";
 		else if (evsel->core.attr.sample_id_all != first->core.attr.sample_id_all ||
-			 (evlist->core.nr_entries > 1 &&
+			 (evlist__nr_entries(evlist) > 1 &&
 			  (evsel->id_pos != first->id_pos || evsel->is_pos != first->is_pos)))
 			what = "say who they are in different ways";
 		if (what) {

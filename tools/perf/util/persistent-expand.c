@@ -14,12 +14,25 @@
 #include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
+#include "evsel_config.h"
 #include "persistent.h"
 #include "persistent-evlist.h"
 #include "persistent-reader.h"
 #include "pmu.h"
 #include "target.h"
 #include "thread_map.h"
+
+/* The id and the instance are a term as well: that they were given. */
+static bool evsel__has_other_terms(struct evsel *evsel)
+{
+	struct evsel_config_term *term;
+
+	list_for_each_entry(term, &evsel->config_terms, list) {
+		if (term->type != EVSEL__CONFIG_TERM_USR_CHG_CONFIG)
+			return true;
+	}
+	return false;
+}
 
 /* What it counts and how was decided by whoever started it. */
 static const char *evsel__not_reopenable(struct evsel *evsel)
@@ -32,10 +45,11 @@ static const char *evsel__not_reopenable(struct evsel *evsel)
 		return "be filtered";
 	if (evsel->cgrp)
 		return "be bound to a cgroup";
-	if (!list_empty(&evsel->config_terms) || attr->config1 || attr->config2 || attr->config3)
+	if (evsel__has_other_terms(evsel) || attr->config1 || attr->config2 || attr->config3 ||
+	    attr->config4)
 		return "have terms but id and instance";
 	if (attr->exclude_user || attr->exclude_kernel || attr->exclude_hv ||
-	    attr->precise_ip || evsel->precise_max || attr->pinned || attr->exclusive ||
+	    evsel->exclude_GH || attr->precise_ip || evsel->precise_max || attr->pinned || attr->exclusive ||
 	    evsel->sample_read || evsel->weak_group)
 		return "have modifiers";
 	return NULL;
@@ -46,17 +60,15 @@ static int persistent_choice__init(struct persistent_choice *choice, struct targ
 {
 	*choice = (struct persistent_choice) { .instance = PERSISTENT_ALL };
 
-	if (target->uid_str) {
-		pr_err("-u cannot choose among events that run already\n");
-		return -EINVAL;
-	}
 	if (target->cpu_list) {
 		choice->cpus = perf_cpu_map__new(target->cpu_list);
-		if (!choice->cpus)
+		if (!choice->cpus) {
+			pr_err("-C %s: no such CPUs\n", target->cpu_list);
 			return -EINVAL;
+		}
 	}
 	if (target->pid || target->tid) {
-		choice->threads = thread_map__new_str(target->pid, target->tid, UINT_MAX, false);
+		choice->threads = thread_map__new_str(target->pid, target->tid, /*all_threads=*/false);
 		if (!choice->threads) {
 			pr_err("there is no process or thread %s\n", target->pid ?: target->tid);
 			return -ESRCH;
@@ -129,7 +141,7 @@ static int evlist__remove_side_band(struct evlist *evlist)
 		if (!evsel->persistent || !evsel__is_dummy_event(evsel))
 			continue;
 		evlist__remove(evlist, evsel);
-		evsel__delete(evsel);
+		evsel__put(evsel);
 		nr++;
 	}
 	return nr;
@@ -176,7 +188,7 @@ static int evlist__expand_all(struct evlist *evlist, struct target *target,
 				return err;
 			nr += err;
 			evlist__remove(evlist, evsel);
-			evsel__delete(evsel);
+			evsel__put(evsel);
 		}
 		if (end)
 			break;
@@ -205,6 +217,7 @@ static int evlist__check_buffers(struct evlist *evlist)
  */
 int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool side_band)
 {
+	struct persistent_reader *reader;
 	struct persistent_choice choice;
 	int nr, err = 0;
 
@@ -230,13 +243,14 @@ int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool
 	}
 
 	evlist__renumber(evlist);
-	evlist->persistent = zalloc(sizeof(*evlist->persistent));
-	if (!evlist->persistent)
-		err = -ENOMEM;
+	reader = zalloc(sizeof(*reader));
+	if (!reader)
+		return -ENOMEM;
+	evlist__set_persistent(evlist, reader);
 	/* A command is a stopwatch for them, and not what they are of. */
 	if (evlist__has_only_persistent(evlist) && target__none(target))
 		target->system_wide = true;
-	return err ?: nr;
+	return nr;
 }
 
 /* Returns 0 or, having said which option cannot be given, a negative error. */

@@ -186,6 +186,6 @@ int persistent__flush(u32 id, const char *path)
 	persistent_reader__exit(&flush.reader);
 	persistent_log__close(&flush.log);
 	evlist__close(flush.evlist);
-	evlist__delete(flush.evlist);
+	evlist__put(flush.evlist);
 	return err;
 }

@@ -95,6 +95,14 @@ bool persistent_info__is_side_band(struct persistent_info *info, u32 member)
 	return attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_DUMMY;
 }
 
+/* KVM does not give guests the PMU while an event of it counts in guests. */
+bool persistent_info__includes_guests(struct persistent_info *info, u32 member)
+{
+	struct perf_event_attr *attr = &info->members[member].attr;
+
+	return !attr->exclude_guest && persistent__is_cpu_pmu(attr->type);
+}
+
 static void persistent_details__find_where(struct persistent_details *details)
 {
 	struct perf_persistent_instance *self = &details->query.self;

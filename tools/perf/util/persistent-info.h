@@ -30,6 +30,7 @@ struct persistent_info {
 int persistent_info__init(struct persistent_info *info, u32 id);
 void persistent_info__exit(struct persistent_info *info);
 bool persistent_info__is_side_band(struct persistent_info *info, u32 member);
+bool persistent_info__includes_guests(struct persistent_info *info, u32 member);
 
 /*
  * One instance, of which more is known than the list of instances tells.
@@ -55,6 +56,8 @@ const char *persistent__state(u32 state);
  */
 int persistent__parse_types(char *types, char sep, struct strbuf *sb);
 int persistent__types(u32 id, char sep, struct strbuf *sb);
+bool persistent__is_cpu_pmu(u32 type);
+int persistent__includes_guests(u32 id);
 char *persistent__describe(const char *name);
 
 #endif /* __PERF_PERSISTENT_INFO_H */

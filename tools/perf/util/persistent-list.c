@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent list: what runs, from sysfs alone, so that anybody sees it and
- * nothing is opened. Only -v opens, to ask the kernel what is for the entitled.
+ * perf persistent list: what runs, from sysfs alone, so that anybody sees it.
+ * Only -v opens, to ask the kernel what is for the entitled, and what tells
+ * whether an event of the CPU's PMU counts in guests.
  */
 #include "persistent-list.h"
 
@@ -29,6 +30,9 @@ enum list_column {
 static const char * const list_titles[] = {
 	"NAME", "ID", "OWNER", "CPUS", "AGE", "LEFT", "BUFFER", "LOST", "EVENTS",
 };
+
+/* Behind the events, where one of them keeps KVM from giving guests the PMU */
+#define INCLUDES_GUESTS	" [includes guests]"
 
 /* Numbers are aligned to the right; the last column has no width. */
 static const int list_align[] = { -1, 1, -1, -1, 1, 1, 1, 1, 0 };
@@ -70,6 +74,19 @@ static int list_entry__init(struct list_entry *entry, u32 id)
 	entry->bytes = persistent__number(id, "buffer_bytes");
 	entry->lost = persistent__number(id, "lost");
 	return 0;
+}
+
+/* Takes the text. */
+static char *list_entry__mark(struct list_entry *entry, char *events)
+{
+	char *marked;
+
+	if (!events || persistent__includes_guests(entry->id) <= 0)
+		return events;
+	if (asprintf(&marked, "%s%s", events, INCLUDES_GUESTS) < 0)
+		marked = NULL;
+	free(events);
+	return marked;
 }
 
 static char *text__replace(char *text, char from, char to)
@@ -120,7 +137,7 @@ static int list_row__init(struct list_row *row, u32 id)
 			/* What is on no CPU is with tasks. */
 			strdup(entry.cpus[0] ? entry.cpus : "tasks"),
 			strdup(age), strdup(left), strdup(bytes), strdup(lost),
-			text__replace(entry.events, '\n', ' '),
+			list_entry__mark(&entry, text__replace(entry.events, '\n', ' ')),
 		},
 	};
 	for (int i = 0; i < LIST_COLUMNS; i++)
@@ -244,7 +261,9 @@ static void list__print_details(u32 id)
 	for (u32 i = 0; i < info.nr_members; i++) {
 		if (!info.members[i].known)
 			continue;
-		printf("    member %u: %s\n", i, info.members[i].label);
+		printf("    member %u: %s%s\n", i, info.members[i].label,
+		       persistent_info__includes_guests(&info, i) ?
+		       ", includes guests: KVM cannot give them the PMU" : "");
 		list__instances(&info, i, NULL);
 	}
 	persistent_info__exit(&info);
@@ -269,6 +288,7 @@ static void list__json_details(u32 id, struct json_out *out)
 		json_out__string(out, "event", info.members[i].label);
 		json_out__number(out, "type", info.members[i].attr.type);
 		json_out__number(out, "config", info.members[i].attr.config);
+		json_out__bool(out, "includes_guests", persistent_info__includes_guests(&info, i));
 		json_out__begin(out, "instances", '[');
 		list__instances(&info, i, out);
 		json_out__end(out, ']');
@@ -282,6 +302,7 @@ static void list__json_id(u32 id, const struct persistent_print *print, struct j
 {
 	struct list_entry entry;
 	char *events, *event;
+	int includes_guests;
 
 	/* It may have ended since the folder was read. */
 	if (list_entry__init(&entry, id))
@@ -308,6 +329,9 @@ static void list__json_id(u32 id, const struct persistent_print *print, struct j
 			break;
 	}
 	json_out__end(out, ']');
+	includes_guests = persistent__includes_guests(id);
+	if (includes_guests >= 0)
+		json_out__bool(out, "includes_guests", includes_guests);
 	if (print->details)
 		list__json_details(id, out);
 	json_out__end(out, '}');

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <linux/err.h>
 #include <linux/kernel.h>
 #include <linux/zalloc.h>
 #include <perf/cpumap.h>
@@ -24,7 +23,6 @@
 #include "evsel.h"
 #include "parse-events.h"
 #include "persistent.h"
-#include "trace-event.h"
 
 /* What an instance says of itself */
 struct persistent_answer {
@@ -208,6 +206,7 @@ static struct perf_cpu_map *set__cpus(struct persistent_set *set, int from, int 
 {
 	struct perf_cpu_map *cpus = NULL, *one;
 	char cpu[16];
+	int err;
 
 	for (int i = from; i < to; i++) {
 		if (i > from && set->places[i].info.cpu == set->places[i - 1].info.cpu)
@@ -215,10 +214,26 @@ static struct perf_cpu_map *set__cpus(struct persistent_set *set, int from, int 
 		snprintf(cpu, sizeof(cpu), "%d", set->places[i].info.cpu);
 		one = set->places[i].info.cpu < 0 ? perf_cpu_map__new_any_cpu() :
 						    perf_cpu_map__new(cpu);
-		cpus = perf_cpu_map__merge(cpus, one);
+		err = one ? perf_cpu_map__merge(&cpus, one) : -ENOMEM;
 		perf_cpu_map__put(one);
+		if (err) {
+			perf_cpu_map__put(cpus);
+			return NULL;
+		}
 	}
 	return cpus;
+}
+
+/* Where the format of its records is found, when it is needed */
+static void evsel__copy_tracepoint(struct evsel *evsel __maybe_unused,
+				   struct evsel *typed __maybe_unused)
+{
+#ifdef HAVE_LIBTRACEEVENT
+	if (!typed->tp_sys || !typed->tp_name)
+		return;
+	evsel->tp_sys = strdup(typed->tp_sys);
+	evsel->tp_name = strdup(typed->tp_name);
+#endif
 }
 
 /* The label is the event as it was typed, which tells more than the attr. */
@@ -239,7 +254,7 @@ static void evsel__parse_label(struct evsel *evsel, const char *label)
 	if (!evlist)
 		return;
 	parse_events_error__init(&err);
-	if (!parse_events(evlist, label, &err) && evlist->core.nr_entries == 1) {
+	if (!parse_events(evlist, label, &err) && evlist__nr_entries(evlist) == 1) {
 		typed = evlist__first(evlist);
 		if (typed->core.attr.type == evsel->core.attr.type &&
 		    typed->core.attr.config == evsel->core.attr.config) {
@@ -247,23 +262,11 @@ static void evsel__parse_label(struct evsel *evsel, const char *label)
 			evsel->unit = strdup(typed->unit);
 			evsel->scale = typed->scale;
 			evsel->snapshot = typed->snapshot;
+			evsel__copy_tracepoint(evsel, typed);
 		}
 	}
 	parse_events_error__exit(&err);
-	evlist__delete(evlist);
-}
-
-static void evsel__find_format(struct evsel *evsel __maybe_unused)
-{
-#ifdef HAVE_LIBTRACEEVENT
-	struct tep_event *format;
-
-	if (evsel->core.attr.type != PERF_TYPE_TRACEPOINT)
-		return;
-	format = trace_event__tp_format_id(evsel->core.attr.config);
-	if (!IS_ERR_OR_NULL(format))
-		evsel->tp_format = format;
-#endif
+	evlist__put(evlist);
 }
 
 static int set__fill_evsel(struct persistent_set *set, struct evsel *evsel, int from, int to)
@@ -332,10 +335,9 @@ static struct evsel *set__new_evsel(struct persistent_set *set, int from, int to
 	evsel->core.requires_cpu = true;
 	evsel->core.nr_members = 1;
 	evsel__parse_label(evsel, answer.label);
-	evsel__find_format(evsel);
 	if (evsel__set_cgroup(evsel, set->places[from].cgroup) ||
 	    set__fill_evsel(set, evsel, from, to)) {
-		evsel__delete(evsel);
+		evsel__put(evsel);
 		return NULL;
 	}
 	evsel->persistent->flags = answer.query.flags;
@@ -362,7 +364,7 @@ static int set__add_evsels(struct persistent_set *set, struct evlist *evlist)
 
 	for (int from = 0, to; from < set->nr; from = to, added++) {
 		to = set__end_of_evsel(set, from);
-		evsel = set__new_evsel(set, from, to, evlist->core.nr_entries);
+		evsel = set__new_evsel(set, from, to, evlist__nr_entries(evlist));
 		if (!evsel) {
 			pr_err("id %u: member %u does not say what it is\n", set->id,
 			       set->places[from].info.member);

@@ -38,13 +38,15 @@
 
 bool evlist__follows_persistent(struct evlist *evlist)
 {
-	return evlist->persistent && evlist->persistent->nr;
+	struct persistent_reader *reader = evlist__persistent(evlist);
+
+	return reader && reader->nr;
 }
 
 /* How long to poll: for as long as was asked, or until it is time to look again */
 int evlist__poll_timeout(struct evlist *evlist, int timeout)
 {
-	struct persistent_reader *reader = evlist->persistent;
+	struct persistent_reader *reader = evlist__persistent(evlist);
 
 	for (int i = 0; reader && i < reader->nr; i++) {
 		int period = READ_ONCE(reader->buffers[i].period);
@@ -172,7 +174,7 @@ static int mmap__init_persistent(struct mmap *map, struct persistent_buffer *buf
 
 static int evlist__poll_persistent(struct evlist *evlist, struct evsel *evsel, struct mmap *first)
 {
-	struct persistent_reader *reader = evlist->persistent;
+	struct persistent_reader *reader = evlist__persistent(evlist);
 	struct persistent_instance *instance;
 	struct persistent_buffer *buffer;
 	struct mmap *map;
@@ -186,9 +188,10 @@ static int evlist__poll_persistent(struct evlist *evlist, struct evsel *evsel, s
 			continue;
 
 		map = &first[buffer - reader->buffers];
-		perf_evsel__set_sid_idx(&evsel->core, map - evlist->mmap, idx, thread);
+		perf_evsel__set_sid_idx(&evsel->core, map - evlist__mmap(evlist), idx, thread);
 		perf_mmap__get(&map->core);
-		if (perf_evlist__add_pollfd(&evlist->core, fd, map, 0, fdarray_flag__default) < 0)
+		if (perf_evlist__add_pollfd(evlist__core(evlist), fd, map, 0,
+					    fdarray_flag__default) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -242,7 +245,7 @@ static int evsel__base_persistent_lost(struct evsel *evsel)
  */
 int evlist__find_persistent_buffers(struct evlist *evlist)
 {
-	struct persistent_reader *reader = evlist->persistent;
+	struct persistent_reader *reader = evlist__persistent(evlist);
 	struct evsel *evsel;
 	int err;
 
@@ -262,24 +265,25 @@ int evlist__find_persistent_buffers(struct evlist *evlist)
 		err = persistent_reader__init(reader, evlist);
 	if (!err)
 		err = persistent_reader__begin(reader);
-	evlist->core.nr_reopened_mmaps = err ? 0 : reader->nr;
+	evlist__core(evlist)->nr_reopened_mmaps = err ? 0 : reader->nr;
 	return err;
 }
 
 int evlist__mmap_persistent(struct evlist *evlist, struct mmap_params *mp)
 {
-	struct persistent_reader *reader = evlist->persistent;
-	int err = 0, nr = evlist->core.nr_reopened_mmaps;
+	struct persistent_reader *reader = evlist__persistent(evlist);
+	struct perf_evlist *core = evlist__core(evlist);
+	int err = 0, nr = core->nr_reopened_mmaps;
 	struct evsel *evsel;
 	struct mmap *first;
 
 	if (!nr)
 		return 0;
 
-	first = &evlist->mmap[evlist->core.nr_mmaps - nr];
+	first = &evlist__mmap(evlist)[core->nr_mmaps - nr];
 	for (int i = 0; i < nr && !err; i++) {
 		err = mmap__init_persistent(&first[i], &reader->buffers[i], mp);
-		evlist->core.mmap_len = max(evlist->core.mmap_len, mmap__mmap_len(&first[i]));
+		core->mmap_len = max(core->mmap_len, mmap__mmap_len(&first[i]));
 	}
 	evlist__for_each_entry(evlist, evsel) {
 		if (!err && evsel->persistent)
@@ -309,7 +313,7 @@ static u64 evlist__persistent_lost(struct evlist *evlist)
 /* What the reader was too late for, and what there was no room for, are two things. */
 void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp)
 {
-	struct persistent_reader *reader = evlist->persistent;
+	struct persistent_reader *reader = evlist__persistent(evlist);
 	unsigned long long bytes, lost;
 
 	if (!reader)
@@ -326,7 +330,10 @@ void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp)
 
 void evlist__exit_persistent(struct evlist *evlist)
 {
-	if (evlist->persistent)
-		persistent_reader__exit(evlist->persistent);
-	zfree(&evlist->persistent);
+	struct persistent_reader *reader = evlist__persistent(evlist);
+
+	if (reader)
+		persistent_reader__exit(reader);
+	free(reader);
+	evlist__set_persistent(evlist, NULL);
 }

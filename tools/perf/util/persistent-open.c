@@ -95,6 +95,12 @@ static bool persistent_start__skips(struct persistent_start *start, int err)
 static bool persistent_start__may_try_again(struct persistent_start *start, struct evsel *evsel,
 					    int thread, int err)
 {
+	/* It was not asked for, and the PMU may not know the difference. */
+	if (err == EINVAL && evsel->core.attr.exclude_guest && !evsel->exclude_GH) {
+		evsel->core.attr.exclude_guest = 0;
+		return true;
+	}
+
 	if (err == ESRCH && evsel__persistent_threads(evsel) > 1)
 		return !thread_map__remove(evsel->core.threads, thread);
 
@@ -158,7 +164,7 @@ static int persistent_start__open_all(struct persistent_start *start)
 		if (persistent_start__skips(start, err)) {
 			pr_info("%s is left out: it is not supported here\n", evsel__name(evsel));
 			evlist__remove(start->evlist, evsel);
-			evsel__delete(evsel);
+			evsel__put(evsel);
 		} else if (err) {
 			return err;
 		}

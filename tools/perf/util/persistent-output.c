@@ -104,7 +104,7 @@ static void persistent_output__features(struct persistent_output *output)
 	if (!branch_stack)
 		perf_header__clear_feat(header, HEADER_BRANCH_STACK);
 #ifdef HAVE_LIBTRACEEVENT
-	if (!have_tracepoints(&output->evlist->core.entries))
+	if (!have_tracepoints(&evlist__core(output->evlist)->entries))
 		perf_header__clear_feat(header, HEADER_TRACING_DATA);
 #endif
 	if (!output->opts.use_clockid) {
@@ -121,16 +121,28 @@ static void persistent_output__features(struct persistent_output *output)
 	perf_header__clear_feat(header, HEADER_STAT);
 }
 
+static void persistent_output__end_session(struct persistent_output *output)
+{
+	if (!output->session)
+		return;
+	perf_session__delete(output->session);
+	output->session = NULL;
+	perf_env__exit(&output->host_env);
+}
+
 static int persistent_output__start_session(struct persistent_output *output,
 					    struct perf_data *data)
 {
 	struct perf_session *session;
 
-	symbol_conf.buildid_mmap2 = true;
 	perf_tool__init(&output->tool, /*ordered_events=*/true);
-	session = perf_session__new(data, &output->tool);
-	if (IS_ERR(session))
+	perf_env__init(&output->host_env);
+	session = __perf_session__new(data, &output->tool, /*trace_event_repipe=*/false,
+				      &output->host_env);
+	if (IS_ERR(session)) {
+		perf_env__exit(&output->host_env);
 		return PTR_ERR(session);
+	}
 
 	output->session = session;
 	session->evlist = output->evlist;
@@ -140,7 +152,7 @@ static int persistent_output__start_session(struct persistent_output *output,
 	output->tool.namespace_events = output->opts.record_namespaces;
 	persistent_output__features(output);
 	if (output->opts.use_clockid &&
-	    perf_env__init_clock(&session->header.env, output->opts.clockid,
+	    perf_env__init_clock(perf_session__env(session), output->opts.clockid,
 				 output->opts.clockid_res_ns))
 		return -errno;
 	return 0;
@@ -207,11 +219,11 @@ int persistent_output__synthesize(struct persistent_output *output)
 			pr_warning("kernel addresses cannot be read (kernel.kptr_restrict), so kernel symbols will be missing\n");
 	}
 
-	err = perf_event__synthesize_cpu_map(tool, output->evlist->core.all_cpus,
+	err = perf_event__synthesize_cpu_map(tool, evlist__core(output->evlist)->all_cpus,
 					     persistent_output__put_event, machine);
 	if (!err)
 		err = __machine__synthesize_threads(machine, tool, &target,
-						    output->evlist->core.threads,
+						    evlist__core(output->evlist)->threads,
 						    persistent_output__put_event,
 						    /*needs_mmap=*/true, /*data_mmap=*/false,
 						    /*nr_threads_synthesize=*/1);
@@ -339,8 +351,7 @@ static int persistent_output__finish(struct persistent_output *output)
 	else
 		err = persistent_output__check_room(fd);
 
-	perf_session__delete(output->session);
-	output->session = NULL;
+	persistent_output__end_session(output);
 	if (close(fd) && !err)
 		err = -errno;
 	return err;
@@ -382,9 +393,7 @@ int persistent_output__close(struct persistent_output *output)
 
 void persistent_output__abort(struct persistent_output *output)
 {
-	if (output->session)
-		perf_session__delete(output->session);
-	output->session = NULL;
+	persistent_output__end_session(output);
 	if (output->partial)
 		unlink(output->partial);
 	zfree(&output->partial);

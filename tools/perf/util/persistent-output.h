@@ -4,6 +4,7 @@
 
 #include <linux/types.h>
 #include "data.h"
+#include "env.h"
 #include "record.h"
 #include "tool.h"
 
@@ -20,6 +21,7 @@ struct persistent_output {
 	struct perf_tool	tool;
 	struct perf_data	data;
 	struct perf_session	*session;
+	struct perf_env		host_env;
 	struct evlist		*evlist;
 	struct record_opts	opts;
 	const char		*path;

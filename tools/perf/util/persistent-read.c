@@ -24,6 +24,7 @@
 #include "persistent-info.h"
 #include "persistent-json.h"
 #include "persistent-list.h"
+#include "pmu.h"
 
 /* No group is larger: the kernel gives the size of what it reads 14 bits. */
 #define READ_MAX_U64	2048
@@ -79,7 +80,7 @@ static struct evsel *evlist__find_label(struct evlist *evlist, const char *label
 	parse_events_error__init(&error);
 	err = parse_events(evlist, label, &error);
 	parse_events_error__exit(&error);
-	if (err || evlist->core.nr_entries != 1)
+	if (err || evlist__nr_entries(evlist) != 1)
 		return NULL;
 
 	evsel = evlist__first(evlist);
@@ -107,7 +108,7 @@ double persistent__parse_unit(const char *label, const struct perf_event_attr *a
 		evsel = evsel__new(&copy);
 		if (evsel)
 			evlist__add(evlist, evsel);
-	} else if (attr->type == PERF_TYPE_RAW || attr->type >= PERF_TYPE_MAX) {
+	} else if (attr->type == PERF_TYPE_RAW || !perf_type__is_static(attr->type)) {
 		evsel = evlist__find_label(evlist, label, attr);
 	}
 
@@ -115,7 +116,7 @@ double persistent__parse_unit(const char *label, const struct perf_event_attr *a
 		scale = evsel->scale;
 		scnprintf(unit, size, "%s", evsel->unit ?: "");
 	}
-	evlist__delete(evlist);
+	evlist__put(evlist);
 	return scale;
 }
 

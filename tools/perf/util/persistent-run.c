@@ -66,7 +66,7 @@ static bool persistent_start__is_exec_error(struct persistent_start *start, int 
 					    siginfo_t *info)
 {
 	return sig == SIGUSR1 && info->si_code == SI_QUEUE && start->argv &&
-	       info->si_pid == start->evlist->workload.pid;
+	       info->si_pid == evlist__workload_pid(start->evlist);
 }
 
 static int persistent_start__exec_error(struct persistent_start *start, siginfo_t *info)
@@ -161,8 +161,6 @@ static void persistent_start__print_target(struct persistent_start *start)
 		printf(" of process %s", target->pid);
 	else if (target->tid)
 		printf(" of thread %s", target->tid);
-	else if (target->uid_str)
-		printf(" of user %s", target->uid_str);
 	else if (target__none(target))
 		printf(" of command %s", start->argv[0]);
 
@@ -258,7 +256,7 @@ static void persistent_start__undo(struct persistent_start *start)
  */
 static int persistent_start__wait(struct persistent_start *start)
 {
-	pid_t pid = start->evlist->workload.pid;
+	pid_t pid = evlist__workload_pid(start->evlist);
 	siginfo_t info;
 	sigset_t wait = start->ends;
 	int sig, status;
@@ -292,7 +290,7 @@ static void persistent_start__give_up(struct persistent_start *start)
 {
 	if (start->argv) {
 		evlist__cancel_workload(start->evlist);
-		kill(start->evlist->workload.pid, SIGTERM);
+		kill(evlist__workload_pid(start->evlist), SIGTERM);
 	}
 	if (start->id)
 		persistent_start__undo(start);

@@ -39,7 +39,7 @@ static bool persistent__is_word(const char *name)
 	bool word = perf_pmus__find(name) || (pmu && perf_pmu__has_format(pmu, name));
 
 	parse_events_terms__init(&terms);
-	if (parse_events_terms(&terms, name, /*input=*/NULL))
+	if (parse_events_terms(&terms, name))
 		word = true;
 	list_for_each_entry(term, &terms.terms, list)
 		word |= term->type_term != PARSE_EVENTS__TERM_TYPE_USER;
@@ -53,7 +53,7 @@ static bool persistent__is_word(const char *name)
 	parse_events_error__init(&err);
 	word = !parse_events(evlist, name, &err);
 	parse_events_error__exit(&err);
-	evlist__delete(evlist);
+	evlist__put(evlist);
 	return word;
 }
 
@@ -65,9 +65,8 @@ static bool persistent__is_default_name(const char *name)
 
 static bool persistent_spec__has_no_room(const char *name)
 {
-	bool used_root;
 
-	return !perf_cap__capable(CAP_PERFMON, &used_root) &&
+	return !perf_cap__capable(CAP_PERFMON) &&
 	       snprintf(NULL, 0, "u%u-%s", geteuid(), name) >= PERF_PERSISTENT_NAME_MAX;
 }
 

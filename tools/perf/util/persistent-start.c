@@ -29,9 +29,8 @@
 
 static bool is_perfmon(void)
 {
-	bool used_root;
 
-	return perf_cap__capable(CAP_PERFMON, &used_root);
+	return perf_cap__capable(CAP_PERFMON);
 }
 
 /* The longest time to live that the user may ask for in ns. */
@@ -97,11 +96,10 @@ static int persistent_start__buffer_owner(struct persistent_start *start, struct
 static u32 persistent_start__pages(struct persistent_start *start, struct evsel *evsel)
 {
 	u32 pages = (512 * 1024) / page_size;
-	bool used_root;
 
 	if (start->pages != UINT_MAX)
 		return start->pages;
-	if (!perf_cap__capable(CAP_IPC_LOCK, &used_root))
+	if (!perf_cap__capable(CAP_IPC_LOCK))
 		pages /= evsel->tracking ? 4 : 2;
 	return max(pages, 1u);
 }
@@ -116,7 +114,7 @@ static bool persistent_start__wants_every_cpu(struct persistent_start *start)
 
 	evlist__for_each_entry(start->evlist, evsel) {
 		if (!perf_cpu_map__equal(evsel->core.cpus,
-					 start->evlist->core.user_requested_cpus))
+					 evlist__core(start->evlist)->user_requested_cpus))
 			return false;
 	}
 	return true;
@@ -208,7 +206,9 @@ int persistent_start__detach(struct persistent_start *start)
 	u32 member = 0;
 
 	evlist__for_each_entry(start->evlist, evsel) {
-		for (int idx = 0; idx < perf_cpu_map__nr(evsel->core.cpus); idx++) {
+		unsigned int idx;
+
+		perf_cpu_map__for_each_idx(idx, evsel->core.cpus) {
 			for (int thread = 0; thread < evsel__persistent_threads(evsel); thread++) {
 				int err = persistent_start__detach_one(start, evsel, member, idx,
 								       thread);

@@ -46,7 +46,8 @@ struct persistent_refused {
 	const char	*why;
 };
 
-int persistent__check_options(const struct persistent_refused *refused);
+int persistent__check_options(const struct persistent_refused *refused,
+			      const struct target *target);
 
 int evlist__start_persistent(struct evlist *evlist, struct record_opts *opts,
 			     const char *spec, const char **argv);

@@ -96,13 +96,13 @@ static const char *tracepoints__find(u64 config)
 static int add_generic(struct strbuf *sb, u32 type, u64 config)
 {
 	struct perf_event_attr attr = {
-		.size = sizeof(attr), .type = type, .config = config, .exclude_guest = 1,
+		.size = sizeof(attr), .type = type, .config = config,
 	};
 	struct evsel *evsel = evsel__new(&attr);
 	int err = evsel ? strbuf_addstr(sb, evsel__name(evsel)) : -ENOMEM;
 
 	if (evsel)
-		evsel__delete(evsel);
+		evsel__put(evsel);
 	return err;
 }
 
@@ -177,6 +177,54 @@ int persistent__types(u32 id, char sep, struct strbuf *sb)
 	int len = persistent__value(id, "types", types, sizeof(types));
 
 	return len < 0 ? len : persistent__parse_types(types, sep, sb);
+}
+
+bool persistent__is_cpu_pmu(u32 type)
+{
+	struct perf_pmu *pmu;
+
+	if (type == PERF_TYPE_HARDWARE || type == PERF_TYPE_HW_CACHE || type == PERF_TYPE_RAW)
+		return true;
+	if (perf_type__is_static(type))
+		return false;
+	pmu = perf_pmus__find_by_type(type);
+	return pmu && pmu->is_core;
+}
+
+static bool persistent__has_cpu_pmu(u32 id)
+{
+	char buf[4096], *types = buf, *line;
+	u32 type;
+
+	if (persistent__value(id, "types", buf, sizeof(buf)) < 0)
+		return false;
+	while ((line = strsep(&types, "\n"))) {
+		if (sscanf(line, "%u:", &type) == 1 && persistent__is_cpu_pmu(type))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether some of its events keep KVM from giving guests the PMU; a negative
+ * error if that is not for the caller to know. Only what may be such is opened.
+ */
+int persistent__includes_guests(u32 id)
+{
+	struct persistent_info info;
+	bool includes = false;
+	int err;
+
+	if (!persistent__has_cpu_pmu(id))
+		return 0;
+
+	err = persistent_info__init(&info, id);
+	if (err)
+		return err;
+	for (u32 i = 0; i < info.nr_members; i++)
+		includes |= info.members[i].known && persistent_info__includes_guests(&info, i);
+	persistent_info__exit(&info);
+	return includes;
 }
 
 /* For perf list, which has the name already. */

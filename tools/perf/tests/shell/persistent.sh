@@ -1,5 +1,5 @@
 #!/bin/sh
-# perf persistent events
+# perf persistent events (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
 # shellcheck source=lib/persistent.sh disable=SC2154
@@ -217,7 +217,8 @@ test_refused() {
 		must_fail "^${option%% *} .*run already" \
 			perf record -o "$dir/x" -e "persistent/$name/" $option true
 	done
-	must_fail "none of the CPUs" perf stat -e "persistent/$name/" -C 100000 true
+	must_fail "none of the CPUs" perf stat -e "persistent/$name/" -C 4095 true
+	must_fail "no such CPUs" perf stat -e "persistent/$name/" -C 100000 true
 	is_listed "$name-2" && fail "something was started"
 	[ -e "$dir/x" ] && fail "a file was left"
 	finish

@@ -1,5 +1,5 @@
 #!/bin/sh
-# perf persistent commands
+# perf persistent commands (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
 # shellcheck source=lib/persistent.sh disable=SC2154

@@ -1,5 +1,5 @@
 #!/bin/sh
-# perf persistent flush
+# perf persistent flush (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
 # shellcheck source=lib/persistent.sh disable=SC2154

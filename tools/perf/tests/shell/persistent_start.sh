@@ -1,5 +1,5 @@
 #!/bin/sh
-# perf record and stat --persistent
+# perf record and stat --persistent (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
 # What the commands leave in the kernel is looked up in sysfs and in what a snapshot
@@ -217,7 +217,7 @@ test_new_cpu() {
 }
 
 test_tasks() {
-	begin "-p, -t and -u are on their tasks"
+	begin "-p and -t are on their tasks"
 	sh -c 'while :; do :; done' &
 	busy=$!
 	# On each CPU, so that children have buffers to write to
@@ -239,8 +239,7 @@ test_tasks() {
 	start stat -t $busy -e '{task-clock,page-faults}' -e context-switches:u
 	has instances 3
 	stop
-	start record -u 0 -e cpu-clock -m 1
-	stop
+	must_fail "BPF filter" perf record --persistent="$name" -u 0 -e cpu-clock -m 1
 	kill $busy
 	wait $busy 2> /dev/null
 	must_fail "$busy\|No such process" perf record --persistent="$name" -p $busy -e cpu-clock

@@ -1,5 +1,5 @@
 #!/bin/sh
-# perf persistent events: tasks, commands, cgroups and groups
+# perf persistent events: tasks, commands, cgroups and groups (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
 # From starting a recording to reading it, with what was counted known exactly.
@@ -175,7 +175,7 @@ test_command() {
 	must perf persistent dump "$name" -o "$dir/data"
 	stop "$name"
 	perf report --stdio -s comm,dso,sym -i "$dir/data" > "$dir/report" 2>&1
-	grep -q "perf *perf *\[\.\] noploop" "$dir/report" ||
+	grep -q "perf-noploop *perf *\[\.\] noploop" "$dir/report" ||
 		fail "no noploop: $(cat "$dir/report")"
 	perf annotate --stdio -i "$dir/data" noploop > "$dir/annotate" 2>&1 ||
 		grep -q objdump "$dir/annotate" || fail "perf annotate: $(cat "$dir/annotate")"

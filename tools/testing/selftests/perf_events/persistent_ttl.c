@@ -334,7 +334,7 @@ TEST_F(ttl, name_is_free)
 	}
 }
 
-/* What has ended in my hands takes another period, though it is nowhere any more. */
+/* An event that has ended in my hands takes no other period. */
 TEST_F(ttl, period_after_its_end)
 {
 	struct perf_event_attr attr = sampling_attr(variant->event);
@@ -346,7 +346,7 @@ TEST_F(ttl, period_after_its_end)
 	self->id = DETACH(self->fd, .ttl = 1);
 	ASSERT_LT(0, self->id);
 	ASSERT_TRUE(eventually(!registry_has(self->id)));
-	EXPECT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_PERIOD, &period));
+	EXPECT_EQ(-ENODEV, event_ioctl(self->fd, PERF_EVENT_IOC_PERIOD, &period));
 }
 
 /* Nobody can have more time than there is. */

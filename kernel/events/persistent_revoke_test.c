@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: KUnit tests of a PMU that goes away.
+ *
+ * No PMU that a guest has can be unregistered by user space, so these tests
+ * register one of their own.
+ */
+#include <kunit/test.h>
+#include <linux/cpu.h>
+
+#include "internal.h"
+#include "persistent.h"
+
+static int revoke_event_init(struct perf_event *event)
+{
+	return event->attr.type == event->pmu->type ? 0 : -ENOENT;
+}
+
+static int revoke_add(struct perf_event *event, int flags)
+{
+	return 0;
+}
+
+static void revoke_del(struct perf_event *event, int flags) { }
+static void revoke_start(struct perf_event *event, int flags) { }
+static void revoke_stop(struct perf_event *event, int flags) { }
+static void revoke_read(struct perf_event *event) { }
+
+static struct pmu revoke_pmu;
+
+/* Register the PMU and detach an event of it on @cpu. */
+static struct perf_event *revoke_make(struct kunit *test, int cpu)
+{
+	struct perf_event_attr attr = { .size = sizeof(attr) };
+	const struct perf_detach d = { };
+	struct perf_event *event;
+
+	revoke_pmu = (struct pmu){
+		.task_ctx_nr	= perf_invalid_context,
+		.event_init	= revoke_event_init,
+		.add		= revoke_add,
+		.del		= revoke_del,
+		.start		= revoke_start,
+		.stop		= revoke_stop,
+		.read		= revoke_read,
+	};
+	KUNIT_ASSERT_EQ(test, perf_pmu_register(&revoke_pmu, "kunit_revoke", -1), 0);
+
+	attr.type = revoke_pmu.type;
+	event = perf_event_create_kernel_counter(&attr, cpu, NULL, NULL, NULL);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(event));
+	/* As if a process had opened it and exited */
+	event->owner = NULL;
+	KUNIT_ASSERT_GT(test, perf_detach_event(event, &d), 0);
+
+	return event;
+}
+
+static u32 revoke_state(struct perf_event *event)
+{
+	guard(mutex)(&perf_persistent_mutex);
+
+	return perf_instance_state(event->persistent);
+}
+
+/* Attach the event and close it. */
+static void revoke_end(struct perf_event *event)
+{
+	struct perf_instance *inst = event->persistent;
+	LIST_HEAD(dead);
+
+	scoped_guard(mutex, &perf_persistent_mutex)
+		perf_instance_unlink(inst, &dead);
+	perf_instance_finish(inst);
+	perf_event_put_user(event);
+}
+
+/* The event is kept, and its state says why it counts no more. */
+static void perf_persistent_revoke_test(struct kunit *test)
+{
+	struct perf_event *event = revoke_make(test, 0);
+
+	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_ENABLED);
+	KUNIT_EXPECT_EQ(test, perf_pmu_unregister(&revoke_pmu), 0);
+	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_REVOKED);
+
+	revoke_end(event);
+}
+
+/* An event that was parked meanwhile does not come back with its CPU. */
+static void perf_persistent_revoke_parked_test(struct kunit *test)
+{
+	struct perf_event *event;
+
+	if (!cpu_online(1))
+		kunit_skip(test, "needs a second CPU");
+
+	event = revoke_make(test, 1);
+	KUNIT_ASSERT_EQ(test, remove_cpu(1), 0);
+	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_OFFLINE);
+	KUNIT_EXPECT_EQ(test, perf_pmu_unregister(&revoke_pmu), 0);
+	KUNIT_ASSERT_EQ(test, add_cpu(1), 0);
+	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_REVOKED);
+	KUNIT_EXPECT_FALSE(test, event->attach_state & PERF_ATTACH_CONTEXT);
+
+	revoke_end(event);
+}
+
+/* What its PMU has left already cannot be detached. */
+static void perf_persistent_revoked_before_test(struct kunit *test)
+{
+	struct perf_event *event = revoke_make(test, 0);
+	struct perf_instance *inst = event->persistent;
+	const struct perf_detach d = { };
+	LIST_HEAD(dead);
+
+	KUNIT_EXPECT_EQ(test, perf_pmu_unregister(&revoke_pmu), 0);
+	scoped_guard(mutex, &perf_persistent_mutex)
+		perf_instance_unlink(inst, &dead);
+	perf_instance_finish(inst);
+	KUNIT_EXPECT_EQ(test, perf_detach_event(event, &d), -ENODEV);
+
+	perf_event_put_user(event);
+}
+
+static struct kunit_case perf_persistent_revoke_cases[] = {
+	KUNIT_CASE(perf_persistent_revoke_test),
+	KUNIT_CASE(perf_persistent_revoke_parked_test),
+	KUNIT_CASE(perf_persistent_revoked_before_test),
+	{ },
+};
+
+static struct kunit_suite perf_persistent_revoke_suite = {
+	.name		= "perf_persistent_revoke",
+	.test_cases	= perf_persistent_revoke_cases,
+};
+
+kunit_test_suite(perf_persistent_revoke_suite);
