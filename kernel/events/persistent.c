@@ -159,7 +159,7 @@ struct perf_persistent *perf_persistent_create(const struct perf_detach *d)
 	struct perf_persistent *pp;
 	int err;
 
-	pp = kzalloc(sizeof(*pp), GFP_KERNEL_ACCOUNT);
+	pp = kzalloc_obj(*pp, GFP_KERNEL_ACCOUNT);
 	if (!pp)
 		return ERR_PTR(-ENOMEM);
 
@@ -379,7 +379,7 @@ struct perf_instance *perf_instance_create(struct perf_event *event)
 	struct perf_instance *inst;
 	int err;
 
-	inst = kzalloc(sizeof(*inst), GFP_KERNEL_ACCOUNT);
+	inst = kzalloc_obj(*inst, GFP_KERNEL_ACCOUNT);
 	if (!inst)
 		return ERR_PTR(-ENOMEM);
 

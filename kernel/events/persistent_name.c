@@ -96,7 +96,7 @@ perf_persistent_name_create(const char *chosen, u32 id, kuid_t owner)
 	struct perf_persistent_name *name;
 	int err;
 
-	name = kzalloc(sizeof(*name), GFP_KERNEL_ACCOUNT);
+	name = kzalloc_obj(*name, GFP_KERNEL_ACCOUNT);
 	if (!name)
 		return ERR_PTR(-ENOMEM);
 

@@ -470,7 +470,7 @@ long perf_persistent_query(struct perf_event *event, unsigned long arg)
 	if (err)
 		return err;
 
-	q = kzalloc(sizeof(*q), GFP_KERNEL_ACCOUNT);
+	q = kzalloc_obj(*q, GFP_KERNEL_ACCOUNT);
 	if (!q)
 		return -ENOMEM;
 

@@ -55,7 +55,7 @@ static struct perf_reader *perf_reader_find(struct perf_event *event, struct fil
  */
 struct perf_reader *perf_reader_create(struct file *file)
 {
-	struct perf_reader *reader = kzalloc(sizeof(*reader), GFP_KERNEL_ACCOUNT);
+	struct perf_reader *reader = kzalloc_obj(*reader, GFP_KERNEL_ACCOUNT);
 
 	if (reader)
 		reader->file = file;

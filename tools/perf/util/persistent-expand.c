@@ -49,7 +49,8 @@ static const char *evsel__not_reopenable(struct evsel *evsel)
 	    attr->config4)
 		return "have terms but id and instance";
 	if (attr->exclude_user || attr->exclude_kernel || attr->exclude_hv ||
-	    evsel->exclude_GH || attr->precise_ip || evsel->precise_max || attr->pinned || attr->exclusive ||
+	    evsel->exclude_GH || attr->precise_ip || evsel->precise_max ||
+	    attr->pinned || attr->exclusive ||
 	    evsel->sample_read || evsel->weak_group)
 		return "have modifiers";
 	return NULL;
@@ -68,7 +69,8 @@ static int persistent_choice__init(struct persistent_choice *choice, struct targ
 		}
 	}
 	if (target->pid || target->tid) {
-		choice->threads = thread_map__new_str(target->pid, target->tid, /*all_threads=*/false);
+		choice->threads = thread_map__new_str(target->pid, target->tid,
+						      /*all_threads=*/false);
 		if (!choice->threads) {
 			pr_err("there is no process or thread %s\n", target->pid ?: target->tid);
 			return -ESRCH;

@@ -65,7 +65,6 @@ static bool persistent__is_default_name(const char *name)
 
 static bool persistent_spec__has_no_room(const char *name)
 {
-
 	return !perf_cap__capable(CAP_PERFMON) &&
 	       snprintf(NULL, 0, "u%u-%s", geteuid(), name) >= PERF_PERSISTENT_NAME_MAX;
 }

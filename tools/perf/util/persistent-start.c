@@ -29,7 +29,6 @@
 
 static bool is_perfmon(void)
 {
-
 	return perf_cap__capable(CAP_PERFMON);
 }
 

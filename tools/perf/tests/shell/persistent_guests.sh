@@ -26,7 +26,7 @@ look() {
 must_exclude() {
 	look
 	grep "^$name " "$dir/list" | grep -q "$mark" && fail "$*: list marks it"
-	grep -q "includes guests" "$dir/verbose" && fail "$*: list -v says that it includes guests"
+	grep -q "includes guests" "$dir/verbose" && fail "$*: list -v marks it"
 	grep -q '"includes_guests": false' "$dir/ours" || fail "$*: list -j says '$(cat "$dir/ours")'"
 }
 
@@ -34,7 +34,7 @@ must_exclude() {
 must_include() {
 	look
 	grep "^$name " "$dir/list" | grep -q "$mark" || fail "$*: list does not mark it"
-	grep -q "^ *member .*includes guests" "$dir/verbose" || fail "$*: list -v does not say it"
+	grep -q "^ *member .*includes guests" "$dir/verbose" || fail "$*: list -v does not"
 	grep -q '"includes_guests": true' "$dir/ours" || fail "$*: list -j says '$(cat "$dir/ours")'"
 }
 
