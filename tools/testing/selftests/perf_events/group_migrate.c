@@ -77,7 +77,8 @@ static int nr_cpus(const char *list)
 	char *end;
 
 	do {
-		first = last = strtol(list, &end, 10);
+		first = strtol(list, &end, 10);
+		last = first;
 		if (*end == '-')
 			last = strtol(end + 1, &end, 10);
 		nr += last - first + 1;
@@ -95,7 +96,7 @@ FIXTURE(group_migrate)
 	int exclusive;
 };
 
-static void close_all(FIXTURE_DATA(group_migrate) *self)
+static void close_all(struct _test_data_group_migrate *self)
 {
 	int *fds[] = { &self->sibling, &self->leader, &self->exclusive };
 	int i;
@@ -108,7 +109,7 @@ static void close_all(FIXTURE_DATA(group_migrate) *self)
 }
 
 /* An exclusive event, and a group of an event of software and one of the same PMU */
-static bool open_all(FIXTURE_DATA(group_migrate) *self, __u32 type, int cpu)
+static bool open_all(struct _test_data_group_migrate *self, __u32 type, int cpu)
 {
 	__u64 config;
 
@@ -125,7 +126,7 @@ static bool open_all(FIXTURE_DATA(group_migrate) *self, __u32 type, int cpu)
  * Look for a PMU that has events on one CPU of several, which is able to go
  * offline. The kernel then moves them, by perf_pmu_migrate_context().
  */
-static bool find_pmu(FIXTURE_DATA(group_migrate) *self)
+static bool find_pmu(struct _test_data_group_migrate *self)
 {
 	DIR *dir = opendir(DEVICES);
 	struct dirent *entry;
@@ -162,7 +163,9 @@ static bool find_pmu(FIXTURE_DATA(group_migrate) *self)
 FIXTURE_SETUP(group_migrate)
 {
 	self->cpu = -1;
-	self->leader = self->sibling = self->exclusive = -1;
+	self->leader = -1;
+	self->sibling = -1;
+	self->exclusive = -1;
 	if (geteuid())
 		SKIP(return, "needs root");
 	if (!find_pmu(self))

@@ -173,7 +173,7 @@ TEST_F(inherit_enable, race)
 		/* Enable it at another moment of fork() each time. */
 		__atomic_store_n(&self->shared->round, round, __ATOMIC_RELEASE);
 		start = now();
-		while (now() < start + round % 10 * 300e-6)
+		while (now() < start + round % 10 * 0.0003)
 			;
 		ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_ENABLE, 0));
 		ASSERT_TRUE(wait_for(self->shared, round, self->forking));

@@ -15,9 +15,9 @@
 
 #include "kselftest_harness.h"
 
-#define TAINT_WARN	(1 << 9)
+#define TAINT_WARN	0x200
 
-static long tainted(void)
+static long get_taint(void)
 {
 	FILE *file = fopen("/proc/sys/kernel/tainted", "re");
 	long mask = -1;
@@ -50,7 +50,7 @@ TEST(period_after_exec)
 		.exclude_hv	= 1,
 		.remove_on_exec	= 1,
 	};
-	long before = tainted();
+	long before = get_taint();
 	int status, fd;
 	char arg[16];
 	pid_t pid;
@@ -74,7 +74,7 @@ TEST(period_after_exec)
 	if (WEXITSTATUS(status) == 2)
 		SKIP(return, "no event of this task");
 	EXPECT_EQ(0, WEXITSTATUS(status));
-	EXPECT_EQ(0, tainted() & TAINT_WARN) {
+	EXPECT_EQ(0, get_taint() & TAINT_WARN) {
 		TH_LOG("The kernel warned");
 	}
 }

@@ -25,12 +25,12 @@
 #define NSEC_PER_USEC	1000ULL
 #define NSEC_PER_SEC	1000000000ULL
 
-static volatile int watched;
+static int watched;
 static char *page;
 
 static void write_watched(void)
 {
-	watched++;
+	__atomic_fetch_add(&watched, 1, __ATOMIC_RELAXED);
 }
 
 static void call_getppid(void)
@@ -41,7 +41,7 @@ static void call_getppid(void)
 static void fault(void)
 {
 	madvise(page, sysconf(_SC_PAGESIZE), MADV_DONTNEED);
-	*(volatile char *)page = 1;
+	__atomic_store_n(page, 1, __ATOMIC_RELAXED);
 }
 
 static long tracepoint_id(void)

@@ -18,7 +18,7 @@
 #include "kselftest_harness.h"
 
 #define DEVICES		"/sys/bus/event_source/devices"
-#define TAINT_WARN	(1 << 9)
+#define TAINT_WARN	0x200
 #define INTERVAL_MS	2000
 
 /* Two exclusive events never run at the same time, however many counters there are. */
@@ -87,7 +87,7 @@ FIXTURE(rotation_after_hotplug)
 };
 
 /* Find a PMU with events of which only one fits on it: those of software all do. */
-static bool find_pmu(FIXTURE_DATA(rotation_after_hotplug) *self)
+static bool find_pmu(struct _test_data_rotation_after_hotplug *self)
 {
 	DIR *dir = opendir(DEVICES);
 	struct dirent *entry;

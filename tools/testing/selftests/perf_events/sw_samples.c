@@ -111,7 +111,7 @@ TEST_F(sw_samples, own)
 	for (i = 0; i < 2; i++)
 		ASSERT_EQ(0, ioctl(self->fd[i], PERF_EVENT_IOC_ENABLE, 0));
 	for (i = 0; i < FAULTS; i++)
-		((volatile char *)area)[i * self->page_size] = 1;
+		__atomic_store_n((char *)area + i * self->page_size, 1, __ATOMIC_RELAXED);
 	for (i = 0; i < 2; i++)
 		ASSERT_EQ(0, ioctl(self->fd[i], PERF_EVENT_IOC_DISABLE, 0));
 
