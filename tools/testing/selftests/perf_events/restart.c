@@ -19,6 +19,7 @@
 
 #define TRACEPOINT	"/events/syscalls/sys_enter_getppid/id"
 #define SAMPLE_RATE	"/proc/sys/kernel/perf_event_max_sample_rate"
+#define MAX_PERCENT	"/proc/sys/kernel/perf_cpu_time_max_percent"
 #define ROUNDS		3
 #define TRIES		1000
 
@@ -168,9 +169,9 @@ TEST_F(restart, refresh)
 	}
 }
 
-static long sample_rate(long value)
+static long sysctl(const char *path, long value)
 {
-	FILE *file = fopen(SAMPLE_RATE, "r+e");
+	FILE *file = fopen(path, "r+e");
 	long old = -1;
 
 	if (!file)
@@ -178,12 +179,16 @@ static long sample_rate(long value)
 	if (fscanf(file, "%ld", &old) != 1)
 		old = -1;
 	rewind(file);
-	fprintf(file, "%ld\n", value);
-	return fclose(file) ? -1 : old;
+	if (fprintf(file, "%ld", value) < 0)
+		old = -1;
+	if (fclose(file))
+		old = -1;
+	return old;
 }
 
 FIXTURE(throttle)
 {
+	long old_percent;
 	long old_rate;
 	int leader;
 	int sibling;
@@ -211,7 +216,9 @@ FIXTURE_SETUP(throttle)
 
 	self->leader = -1;
 	self->sibling = -1;
-	self->old_rate = sample_rate(1000);
+	/* Without a limit in percent the rate cannot be set. */
+	self->old_percent = sysctl(MAX_PERCENT, 25);
+	self->old_rate = sysctl(SAMPLE_RATE, 1000);
 	if (self->old_rate < 0)
 		SKIP(return, "cannot set " SAMPLE_RATE ": needs root");
 	self->leader = syscall(__NR_perf_event_open, &leader, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
@@ -229,7 +236,9 @@ FIXTURE_TEARDOWN(throttle)
 	if (self->leader >= 0)
 		close(self->leader);
 	if (self->old_rate >= 0)
-		sample_rate(self->old_rate);
+		sysctl(SAMPLE_RATE, self->old_rate);
+	if (self->old_percent >= 0)
+		sysctl(MAX_PERCENT, self->old_percent);
 }
 
 /* An event counts again if its task slept while its group was throttled. */
