@@ -142,7 +142,7 @@ TEST_F(ttl, ends_while_open)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_EXPIRED, a.info.ended);
 	EXPECT_EQ(PERF_PERSISTENT_STATE_EXPIRED, a.info.self.state);
 	EXPECT_EQ(before.info.self.event_id, a.info.self.event_id);
-	EXPECT_EQ(sizeof(a.attr), a.info.attr_size);
+	EXPECT_EQ(before.info.attr_size, a.info.attr_size);
 	EXPECT_EQ(0, memcmp(&before.attr, &a.attr, sizeof(a.attr)));
 	EXPECT_EQ(0, a.info.nr_instances);
 	EXPECT_EQ(0, a.info.ttl);
