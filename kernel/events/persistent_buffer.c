@@ -284,9 +284,15 @@ void perf_buffer_unpin(struct perf_event *event, struct perf_buffer *rb)
 	scoped_guard(mutex, &rb->pin_mutex)
 		rb->nr_pins--;
 
-	/* In the order of perf_mmap_close(); perf_mmap() relies on it. */
-	if (refcount_dec_and_mutex_lock(&event->mmap_count, &event->mmap_mutex))
-		mutex_unlock(&event->mmap_mutex);
+	/*
+	 * In the order of perf_mmap_close(), which perf_mmap() relies on. Under the
+	 * mutex even if mappings are left: when perf_mmap() fails, a count of 1 means
+	 * to it that the buffer is its own, and it uncharges the buffer.
+	 */
+	scoped_guard(mutex, &event->mmap_mutex) {
+		if (!refcount_dec_not_one(&event->mmap_count))
+			refcount_set(&event->mmap_count, 0);
+	}
 	if (refcount_dec_and_test(&rb->mmap_count))
 		perf_buffer_end(rb);
 	ring_buffer_put(rb);

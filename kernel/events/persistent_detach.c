@@ -75,7 +75,7 @@ static int perf_event_may_stay(struct perf_event *event)
 	lockdep_assert_held(&event->ctx->mutex);
 
 	/* Its PMU is gone. */
-	if (event->state == PERF_EVENT_STATE_REVOKED)
+	if (event->state <= PERF_EVENT_STATE_REVOKED)
 		return -ENODEV;
 
 	/* AUX as well; others may be in the way for good. */
