@@ -91,30 +91,6 @@ static void perf_persistent_unregister(struct perf_persistent *pp)
 }
 
 /**
- * perf_persistent_get_next - walk the ids
- * @id: smallest that is wanted
- *
- * Context: may sleep; perf_persistent_mutex is not held.
- * Return: the next id that has instances, for kobject_put(), or NULL
- */
-struct perf_persistent *perf_persistent_get_next(u32 id)
-{
-	struct perf_persistent *pp;
-	unsigned long next = id;
-
-	guard(mutex)(&perf_persistent_mutex);
-
-	xa_for_each_start(&perf_persistent_ids, next, pp, id) {
-		if (pp->nr_instances) {
-			kobject_get(&pp->kobj);
-			return pp;
-		}
-	}
-
-	return NULL;
-}
-
-/**
  * perf_persistent_arm - set the time that an id has to live
  * @pp:	 id
  * @ttl: ns from now, or 0 for no limit
@@ -170,14 +146,8 @@ struct perf_persistent *perf_persistent_create(const struct perf_detach *d)
 	hrtimer_setup(&pp->timer, perf_persistent_timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS);
 	pp->owner = current_euid();
 	pp->created = ktime_get_boottime_ns();
-	pp->filled = pp->created;
-	pp->memlock = d->memlock;
 	if (d->flags & PERF_DETACH_UNCOMMITTED)
 		pp->flags |= PERF_PERSISTENT_UNCOMMITTED;
-	if (d->flags & PERF_DETACH_EVERY_CPU) {
-		pp->flags |= PERF_PERSISTENT_EVERY_CPU;
-		pp->cred = get_current_cred();
-	}
 
 	err = perf_persistent_register(pp);
 	if (err)
@@ -211,7 +181,6 @@ err_put:
  */
 void perf_persistent_free(struct perf_persistent *pp)
 {
-	put_cred(pp->cred);
 	kfree(pp->name);
 	kfree(pp);
 }
@@ -309,9 +278,8 @@ perf_member_get(struct perf_persistent *pp, struct perf_event *event,
 	if (list_entry_is_head(member, &pp->members, entry) || member->nr > d->member)
 		return perf_member_create(&member->entry, event, d);
 
-	/* What the kernel copies may have been moved, as breakpoints can be. */
 	attr = perf_event_opened_attr(event);
-	if (!d->is_copy && memcmp(&member->attr, &attr, sizeof(attr)))
+	if (memcmp(&member->attr, &attr, sizeof(attr)))
 		return ERR_PTR(-EINVAL);
 	if (*d->label && strcmp(member->label, d->label))
 		return ERR_PTR(-EINVAL);

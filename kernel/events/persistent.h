@@ -67,15 +67,11 @@ struct perf_persistent_name {
  * @flags:	   enum perf_persistent_flags that hold for the whole id
  * @owner:	   effective uid of its maker
  * @created:	   CLOCK_BOOTTIME, ns
- * @cred:	   its maker's, if it gets instances on CPUs that come later, or NULL
- * @memlock:	   its maker's RLIMIT_MEMLOCK in bytes
- * @filled:	   CLOCK_BOOTTIME, ns; it has what it gets on CPUs that came before
  * @deadline:	   CLOCK_BOOTTIME, ns; 0 for none
  * @timer:	   runs until @deadline
  * @expire:	   ends all instances
  *
- * @kobj, @id, @owner, @created, @cred and @memlock do not change, @filled is
- * perf_every_cpu_work()'s; everything else is protected by
+ * @kobj, @id, @owner and @created do not change; everything else is protected by
  * perf_persistent_mutex.
  */
 struct perf_persistent {
@@ -89,9 +85,6 @@ struct perf_persistent {
 	u32				flags;
 	kuid_t				owner;
 	u64				created;
-	const struct cred		*cred;
-	unsigned long			memlock;
-	u64				filled;
 	u64				deadline;
 	struct hrtimer			timer;
 	struct work_struct		expire;
@@ -144,7 +137,6 @@ struct perf_instance {
  * @nr_pages: data pages of the buffer, or 0
  * @ttl:      ns, or 0
  * @memlock:  RLIMIT_MEMLOCK in bytes
- * @is_copy:  the kernel made the event like one of the member's
  * @name:     or empty
  * @label:    or empty
  */
@@ -155,7 +147,6 @@ struct perf_detach {
 	u32		nr_pages;
 	u64		ttl;
 	unsigned long	memlock;
-	bool		is_copy;
 	char		name[PERF_PERSISTENT_NAME_MAX];
 	char		label[PERF_PERSISTENT_LABEL_MAX];
 };
@@ -204,10 +195,6 @@ int perf_persistent_check_ttl(u64 *ttl);
 int perf_instance_charge(struct perf_instance *inst);
 void perf_instance_uncharge(struct perf_instance *inst);
 
-/* persistent_every_cpu.c */
-void perf_every_cpu_online(int cpu);
-void perf_every_cpu_fill(void);
-
 /* persistent_detach.c */
 int perf_detach_event(struct perf_event *event, const struct perf_detach *d);
 
@@ -218,7 +205,6 @@ int perf_persistent_copy_name(char *name, u64 addr);
 
 /* persistent.c */
 struct perf_persistent *perf_persistent_find(u32 id);
-struct perf_persistent *perf_persistent_get_next(u32 id);
 void perf_persistent_free(struct perf_persistent *pp);
 void perf_persistent_arm(struct perf_persistent *pp, u64 ttl);
 struct perf_persistent *perf_persistent_create(const struct perf_detach *d);

@@ -21,7 +21,7 @@ static int perf_detach_copy(struct perf_detach *d, unsigned long arg)
 	if (err)
 		return err;
 
-	if ((u.flags & ~(PERF_DETACH_UNCOMMITTED | PERF_DETACH_EVERY_CPU)) || u.__reserved)
+	if ((u.flags & ~PERF_DETACH_UNCOMMITTED) || u.__reserved)
 		return -EINVAL;
 
 	/* Name, time and state belong to the id, which is there already */
@@ -36,7 +36,6 @@ static int perf_detach_copy(struct perf_detach *d, unsigned long arg)
 	d->nr_pages = u.buffer_pages;
 	d->ttl = u.ttl;
 	d->memlock = rlimit(RLIMIT_MEMLOCK);
-	d->is_copy = false;
 
 	err = perf_persistent_copy_name(d->name, u.name);
 	if (!err)
@@ -54,10 +53,6 @@ static int perf_detach_check(struct perf_event *event, const struct perf_detach 
 
 	if (event->attr.sigtrap)
 		return -EINVAL;
-
-	/* CPUs are added to what is not bound to a task. */
-	if ((d->flags & PERF_DETACH_EVERY_CPU) && perf_event_target(event))
-		return -EOPNOTSUPP;
 
 	/* The buffer of AUX has no end of its own. */
 	if (event->attr.aux_output || event->attr.aux_sample_size)

@@ -10,6 +10,10 @@
  * it finds under perf_event_context::mutex, after all PMUs that move their
  * events elsewhere have done so. Coming back is a hotplug state of its own,
  * after those in which PMUs set the CPU up.
+ *
+ * With PERF_FLAG_OFFLINE_CPU an event is opened for a CPU that is offline. It is
+ * parked from the beginning, after all checks of perf_event_open(), so that the
+ * kernel never has to make an event with the rights of somebody else.
  */
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
@@ -23,6 +27,47 @@
 
 /* By perf_event::migrate_entry; protected by the mutex of the CPU's context */
 static DEFINE_PER_CPU(struct list_head, perf_parked_events);
+
+/**
+ * perf_event_park_new - park a new event if its CPU is not there yet
+ * @event:  event of a CPU, not yet in its context
+ * @leader: leader of its group, or NULL
+ * @online: whether the context of the CPU takes events
+ * @flags:  of perf_event_open(2)
+ *
+ * Between @online becoming true and perf_parked_cpu_online(), an event follows
+ * its leader.
+ *
+ * Context: with perf_event_context::mutex of the CPU held.
+ * Return: 0, or -ENODEV if there is no such CPU or the caller does not want one
+ * that is offline
+ */
+int perf_event_park_new(struct perf_event *event, const struct perf_event *leader,
+			bool online, unsigned long flags)
+{
+	if (online && !(leader && leader->parked))
+		return 0;
+
+	if (!(flags & PERF_FLAG_OFFLINE_CPU) || !cpu_present(event->cpu))
+		return -ENODEV;
+
+	event->parked = true;
+	event->resume_state = event->state;
+	event->state = PERF_EVENT_STATE_OFF;
+
+	return 0;
+}
+
+/**
+ * perf_event_list_parked - have an event installed when its CPU comes
+ * @event: event that is parked
+ *
+ * Context: with perf_event_context::mutex of the CPU held.
+ */
+void perf_event_list_parked(struct perf_event *event)
+{
+	list_add_tail(&event->migrate_entry, per_cpu_ptr(&perf_parked_events, event->cpu));
+}
 
 /**
  * perf_event_park - keep an event whose CPU goes offline
@@ -44,7 +89,7 @@ bool perf_event_park(struct perf_event *event)
 	if (!perf_event_is_held(event))
 		event->resume_state = perf_event_resume_state(event);
 	event->parked = true;
-	list_add_tail(&event->migrate_entry, this_cpu_ptr(&perf_parked_events));
+	perf_event_list_parked(event);
 
 	inst->offline_since = ktime_get_boottime_ns();
 	inst->offline_count++;
@@ -87,8 +132,6 @@ static int perf_parked_cpu_online(unsigned int cpu)
 	}
 	list_for_each_entry_safe(event, tmp, parked, migrate_entry)
 		perf_event_unpark(event, ctx);
-
-	perf_every_cpu_online(cpu);
 
 	return 0;
 }

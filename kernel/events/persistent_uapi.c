@@ -258,8 +258,6 @@ static int perf_persistent_set(struct perf_event *event, unsigned long arg)
 		return PTR_ERR(pp);
 
 	err = perf_set_id(pp, &set, chosen);
-	if (!err && (set.flags & PERF_PERSISTENT_SET_COMMITTED) && pp->cred)
-		perf_every_cpu_fill();
 	kobject_put(&pp->kobj);
 
 	return err;

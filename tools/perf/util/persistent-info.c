@@ -45,7 +45,6 @@ static int persistent_info__find_flags(struct persistent_info *info)
 	err = persistent__query(fd, &query);
 	close(fd);
 	info->uncommitted = query.flags & PERF_PERSISTENT_UNCOMMITTED;
-	info->every_cpu = query.flags & PERF_PERSISTENT_EVERY_CPU;
 	return err;
 }
 

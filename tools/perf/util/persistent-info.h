@@ -16,7 +16,6 @@ struct persistent_info {
 	u32				id;
 	char				name[PERF_PERSISTENT_NAME_MAX];
 	bool				uncommitted;
-	bool				every_cpu;
 	int				nr;
 	struct perf_persistent_instance	*instances;
 	u32				nr_members;

@@ -256,8 +256,6 @@ static void list__print_details(u32 id)
 
 	if (info.uncommitted)
 		printf("    still being set up\n");
-	if (info.every_cpu)
-		printf("    gets instances on CPUs that come later\n");
 	for (u32 i = 0; i < info.nr_members; i++) {
 		if (!info.members[i].known)
 			continue;
@@ -278,7 +276,6 @@ static void list__json_details(u32 id, struct json_out *out)
 		return;
 
 	json_out__bool(out, "setting_up", info.uncommitted);
-	json_out__bool(out, "every_cpu", info.every_cpu);
 	json_out__begin(out, "members", '[');
 	for (u32 i = 0; i < info.nr_members; i++) {
 		if (!info.members[i].known)

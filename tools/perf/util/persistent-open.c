@@ -10,6 +10,7 @@
 #include <string.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
+#include <api/fs/fs.h>
 #include <perf/cpumap.h>
 #include <perf/threadmap.h>
 #include "cgroup.h"
@@ -62,6 +63,12 @@ static bool is_online(struct perf_cpu cpu)
 	return ret;
 }
 
+static void evsel__set_cpus(struct evsel *evsel, struct perf_cpu_map *cpus)
+{
+	perf_cpu_map__put(evsel->core.cpus);
+	evsel->core.cpus = perf_cpu_map__get(cpus);
+}
+
 static void persistent_start__open_error(struct persistent_start *start, struct evsel *evsel,
 					 struct perf_cpu cpu, int thread, int err)
 {
@@ -108,12 +115,62 @@ static bool persistent_start__may_try_again(struct persistent_start *start, stru
 	       !target__has_cpu(start->target) && start->tries++ < MAX_TRIES;
 }
 
+/*
+ * System-wide events are on the CPUs that are offline, too, and start when these
+ * come online. Those that are on certain CPUs only stay there.
+ */
+static int persistent_start__add_offline_cpus(struct persistent_start *start)
+{
+	struct perf_cpu_map *online = evlist__core(start->evlist)->user_requested_cpus, *present;
+	struct evsel *evsel;
+	char *list;
+	size_t len;
+
+	if (!start->target->system_wide || start->target->cpu_list)
+		return 0;
+
+	if (sysfs__read_str("devices/system/cpu/present", &list, &len))
+		return -errno;
+	present = perf_cpu_map__new(list);
+	free(list);
+	if (!present)
+		return -ENOMEM;
+
+	evlist__for_each_entry(start->evlist, evsel) {
+		if (perf_cpu_map__equal(evsel->core.cpus, online))
+			evsel__set_cpus(evsel, present);
+	}
+	perf_cpu_map__put(present);
+	return 0;
+}
+
+/* Some PMUs do not know a CPU before it was online: its group goes without. */
+static bool persistent_start__leaves_out_offline(struct persistent_start *start,
+						 struct evsel *evsel, struct perf_cpu cpu, int err)
+{
+	struct perf_cpu_map *online = evlist__core(start->evlist)->user_requested_cpus;
+	struct evsel *pos;
+
+	if (cpu.cpu < 0 || perf_cpu_map__has(online, cpu) || is_online(cpu) || err == EACCES ||
+	    err == EMFILE || err == ENFILE || err == ENOMEM)
+		return false;
+
+	pr_warning("%s will not be on CPUs that are offline: its PMU does not take it for CPU %d\n",
+		   evsel__name(evsel), cpu.cpu);
+	evlist__for_each_entry(start->evlist, pos) {
+		if (evsel__leader(pos) == evsel__leader(evsel))
+			evsel__set_cpus(pos, online);
+	}
+	return true;
+}
+
 /* No fall-backs: what the kernel refuses is an error, said of that event. */
 static int persistent_start__open_one(struct persistent_start *start, struct evsel *evsel,
 				      int idx, int thread)
 {
 	struct perf_cpu cpu = perf_cpu_map__cpu(evsel->core.cpus, idx);
-	unsigned long flags = PERF_FLAG_FD_CLOEXEC | (evsel->cgrp ? PERF_FLAG_PID_CGROUP : 0);
+	unsigned long flags = PERF_FLAG_FD_CLOEXEC | PERF_FLAG_OFFLINE_CPU |
+			      (evsel->cgrp ? PERF_FLAG_PID_CGROUP : 0);
 	struct evsel *leader = evsel__leader(evsel);
 	int leader_fd = leader == evsel ? -1 : PERSISTENT_FD(leader, idx, thread);
 	enum rlimit_action limit = NO_CHANGE;
@@ -129,7 +186,8 @@ static int persistent_start__open_one(struct persistent_start *start, struct evs
 		return 0;
 
 	err = errno;
-	if (persistent_start__may_try_again(start, evsel, thread, err))
+	if (persistent_start__may_try_again(start, evsel, thread, err) ||
+	    persistent_start__leaves_out_offline(start, evsel, cpu, err))
 		return OPEN_AGAIN;
 	if (!persistent_start__skips(start, -err))
 		persistent_start__open_error(start, evsel, cpu, thread, err);
@@ -176,7 +234,7 @@ int persistent_start__open(struct persistent_start *start)
 {
 	char sbuf[STRERR_BUFSIZE];
 	struct evsel *evsel;
-	int err = persistent_start__check_ttl(start);
+	int err = persistent_start__check_ttl(start) ?: persistent_start__add_offline_cpus(start);
 
 	if (err)
 		return err;

@@ -103,22 +103,6 @@ static u32 persistent_start__pages(struct persistent_start *start, struct evsel 
 	return max(pages, 1u);
 }
 
-/* CPUs that come later get what all have, but not what is only on some. */
-static bool persistent_start__wants_every_cpu(struct persistent_start *start)
-{
-	struct evsel *evsel;
-
-	if (!start->target->system_wide || start->target->cpu_list)
-		return false;
-
-	evlist__for_each_entry(start->evlist, evsel) {
-		if (!perf_cpu_map__equal(evsel->core.cpus,
-					 evlist__core(start->evlist)->user_requested_cpus))
-			return false;
-	}
-	return true;
-}
-
 static int persistent_start__detach_error(struct persistent_start *start, struct evsel *evsel,
 					  struct perf_cpu cpu, int thread, int err)
 {
@@ -163,8 +147,6 @@ static void persistent_start__new_id(struct persistent_start *start,
 	start->setup_ttl = min(max_ttl(), (u64)SETUP_TTL * NSEC_PER_SEC);
 	detach->ttl = start->setup_ttl;
 	detach->flags = PERF_DETACH_UNCOMMITTED;
-	if (persistent_start__wants_every_cpu(start))
-		detach->flags |= PERF_DETACH_EVERY_CPU;
 	start->renewed = rdclock();
 }
 

@@ -13,19 +13,6 @@ take_back() {
 	[ "$(id -u)" -eq 0 ] && echo "$was_paranoid" > $paranoid
 }
 
-# must_succeed TEXT COMMAND...: status 0 and an output with TEXT
-must_succeed() {
-	text=$1
-	shift
-	if ! "$@" > "$dir/out" 2>&1
-	then
-		fail "'$*' fails: $(cat "$dir/out")"
-	elif ! grep -q -e "$text" "$dir/out"
-	then
-		fail "'$*' does not say '$text' but '$(cat "$dir/out")'"
-	fi
-}
-
 # The last command said as well
 and_says() {
 	grep -q -e "$1" "$dir/out" || fail "it does not say '$1' but '$(cat "$dir/out")'"

@@ -202,16 +202,17 @@ test_cpus() {
 }
 
 test_new_cpu() {
-	begin "With -a a CPU that comes later gets what all others have"
+	begin "With -a a CPU that is offline has what all others have when it comes"
 	if ! { echo 0 > $cpu1; } 2> /dev/null
 	then
 		skip "CPU 1 cannot be taken offline"
 		return
 	fi
 	start record -a -e '{cpu-clock,task-clock}' -e page-faults:u
-	has instances $((4 * (cpus - 1)))
+	has instances $((4 * cpus))
+	must_succeed "CPU 1, offline" perf persistent list -v
 	echo 1 > $cpu1
-	wait_for is instances $((4 * cpus)) || has instances $((4 * cpus))
+	must_succeed "CPU 1, enabled" perf persistent list -v
 	stop
 	finish
 }

@@ -404,20 +404,4 @@ TEST_F(counters, exclusive_take_turns)
 	EXPECT_LE(first.running + second.running, first.enabled);
 }
 
-/* A CPU that comes later has its counters counted as well. */
-TEST_F(counters, every_cpu)
-{
-	int fd, id, late;
-
-	ASSERT_EQ(0, set_online(false));
-	fd = open_on(self->attr, 0, -1);
-	id = DETACH(fd, .flags = PERF_DETACH_EVERY_CPU);
-	ASSERT_LT(0, id);
-	close(fd);
-	ASSERT_EQ(0, set_online(true));
-	ASSERT_TRUE(eventually((late = reopen_at(id, -1, HOT_CPU)) >= 0));
-	pin(HOT_CPU);
-	EXPECT_TRUE(counts(late));
-}
-
 TEST_HARNESS_MAIN

@@ -309,16 +309,6 @@ TEST_F(task, join)
 	EXPECT_EQ(-EINVAL, reopen(self->id));
 }
 
-/* Every CPU is for what is not bound to a task. */
-TEST_F(task, every_cpu)
-{
-	EXPECT_EQ(-EOPNOTSUPP, target_detach(&self->target, variant->who, &self->attr, self->cpu,
-					     (struct perf_event_detach) {
-						     .flags = PERF_DETACH_EVERY_CPU,
-					     }));
-	EXPECT_EQ(1, registry_count("ids"));
-}
-
 /* An event of a task can be persistent from the first moment; its children's are not. */
 TEST_F(task, persistent_at_open)
 {

@@ -76,6 +76,19 @@ must() {
 	"$@" > "$dir/out" 2>&1 || fail "'$*' fails: $(cat "$dir/out")"
 }
 
+# must_succeed TEXT COMMAND...: status 0 and an output with TEXT
+must_succeed() {
+	text=$1
+	shift
+	if ! "$@" > "$dir/out" 2>&1
+	then
+		fail "'$*' fails: $(cat "$dir/out")"
+	elif ! grep -q -e "$text" "$dir/out"
+	then
+		fail "'$*' does not say '$text' but '$(cat "$dir/out")'"
+	fi
+}
+
 # must_fail TEXT COMMAND...: a status that is not 0 and a message with TEXT
 must_fail() {
 	text=$1
