@@ -78,37 +78,14 @@ static int test__types(struct test_suite *test __maybe_unused, int subtest __may
 	return TEST_OK;
 }
 
-#define ALL_BUT_GROUP (PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING | \
-		       PERF_FORMAT_ID | PERF_FORMAT_LOST)
-
-static int test__counts(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+static int test__modes(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
-	const u64 one[] = { 5, 20, 10, 77, 3 }, value[] = { 9 };
-	const u64 group[] = { 2, 20, 10, 5, 77, 3, 6, 78, 4 };
-	const u64 forged[] = { 1ULL << 63, 20, 10, 5, 77, 3 };
-	const u64 anonymous[] = { 2, 5, 6 };
-	struct perf_counts_values c;
+	char buf[PERSISTENT_MODE_SIZE];
 
-	TEST_ASSERT_VAL("one event", !persistent__parse_counts(one, 5, ALL_BUT_GROUP, 77, &c) &&
-			c.val == 5 && c.ena == 20 && c.run == 10 && c.lost == 3);
-	TEST_ASSERT_VAL("value only", !persistent__parse_counts(value, 1, 0, 77, &c) &&
-			c.val == 9 && c.ena == c.run && c.ena && !c.lost);
-	TEST_ASSERT_VAL("sibling", !persistent__parse_counts(group, 9, ALL_BUT_GROUP |
-							     PERF_FORMAT_GROUP, 78, &c) &&
-			c.val == 6 && c.ena == 20 && c.run == 10 && c.lost == 4);
-	TEST_ASSERT_VAL("not in the group",
-			persistent__parse_counts(group, 9, ALL_BUT_GROUP | PERF_FORMAT_GROUP, 79,
-						 &c) == -ENODATA);
-	TEST_ASSERT_VAL("group without ids",
-			persistent__parse_counts(anonymous, 3, PERF_FORMAT_GROUP, 1, &c) ==
-			-ENODATA);
-	TEST_ASSERT_VAL("too short", persistent__parse_counts(one, 4, ALL_BUT_GROUP, 77, &c) ==
-			-EBADMSG);
-	TEST_ASSERT_VAL("nothing", persistent__parse_counts(one, 0, PERF_FORMAT_GROUP, 77, &c) ==
-			-EBADMSG);
-	TEST_ASSERT_VAL("impossible number",
-			persistent__parse_counts(forged, 6, ALL_BUT_GROUP | PERF_FORMAT_GROUP, 77,
-						 &c) == -EBADMSG);
+	TEST_ASSERT_VAL("0000", !strcmp(persistent__mode(0, buf), "---------"));
+	TEST_ASSERT_VAL("0640", !strcmp(persistent__mode(0640, buf), "rw-r-----"));
+	TEST_ASSERT_VAL("0777", !strcmp(persistent__mode(0777, buf), "rwxrwxrwx"));
+	TEST_ASSERT_VAL("0701", !strcmp(persistent__mode(0701, buf), "rwx-----x"));
 	return TEST_OK;
 }
 
@@ -160,7 +137,7 @@ static struct test_case persistent_tests[] = {
 	TEST_CASE("Names", names),
 	TEST_CASE("Ids", ids),
 	TEST_CASE("Types in sysfs", types),
-	TEST_CASE("What read() returns", counts),
+	TEST_CASE("Modes", modes),
 	TEST_CASE("Units of labels", units),
 	TEST_CASE("Text of others", text),
 	{ .name = NULL, }

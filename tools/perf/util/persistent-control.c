@@ -11,59 +11,63 @@
 #include <unistd.h>
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
-#include <sys/ioctl.h>
 #include "debug.h"
 #include "persistent.h"
 #include "persistent-info.h"
-
-static int control__instance(struct persistent_info *info, int i, unsigned long request)
-{
-	int err = 0, fd = persistent__open(info->id, info->instances[i].instance);
-
-	if (fd >= 0 && ioctl(fd, request, 0) < 0)
-		err = -errno;
-	if (fd >= 0)
-		close(fd);
-	else
-		err = fd;
-	/* Somebody else has stopped it meanwhile. */
-	return err == -ENOENT || err == -EINVAL ? 0 : err;
-}
 
 static int control__stop(struct persistent_info *info)
 {
 	return persistent__end(info->id);
 }
 
-static int control__enable(struct persistent_info *info, bool side_band, bool enable)
+static bool control__has_side_band(struct persistent_info *info)
 {
-	int err = 0;
-
-	for (int i = 0; i < info->nr; i++) {
-		/* A group counts when its leader does, which has the lower number. */
-		int nr = enable ? info->nr - 1 - i : i;
-
-		if (persistent_info__is_side_band(info, info->instances[nr].member) != side_band)
-			continue;
-		err = control__instance(info, nr, enable ? PERF_EVENT_IOC_ENABLE :
-					PERF_EVENT_IOC_DISABLE) ?: err;
+	for (u32 i = 0; i < info->nr_members; i++) {
+		if (info->members[i].known && persistent_info__is_side_band(info, i))
+			return true;
 	}
-	return err;
+	return false;
 }
 
-/* No sample without the side-band that says what its task is called. */
+/*
+ * No sample without the side-band that says what its task is called: that is
+ * enabled first and disabled last. All the rest follows at once.
+ */
+static int control__set(struct persistent_info *info, u32 flags)
+{
+	bool ordered = control__has_side_band(info), enable = flags & PERF_PERSISTENT_SET_ENABLE;
+	struct perf_persistent_set set = { .flags = flags };
+	int err = 0, fd = persistent__open_any(info->id);
+
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
+
+	for (u32 i = 0; ordered && i < info->nr_members; i++) {
+		if (!info->members[i].known || persistent_info__is_side_band(info, i) != enable)
+			continue;
+		set.member = i + 1;
+		err = persistent__set(fd, &set);
+		/* This member has gone, others may be there. */
+		if (err && err != -ENOENT)
+			break;
+		err = 0;
+	}
+	set.member = 0;
+	if (!err)
+		err = persistent__set(fd, &set);
+	close(fd);
+	/* Somebody else has stopped it meanwhile. */
+	return err == -ENOENT || err == -EINVAL ? 0 : err;
+}
+
 static int control__pause(struct persistent_info *info)
 {
-	int err = control__enable(info, /*side_band=*/false, /*enable=*/false);
-
-	return control__enable(info, /*side_band=*/true, /*enable=*/false) ?: err;
+	return control__set(info, PERF_PERSISTENT_SET_DISABLE);
 }
 
 static int control__resume(struct persistent_info *info)
 {
-	int err = control__enable(info, /*side_band=*/true, /*enable=*/true);
-
-	return control__enable(info, /*side_band=*/false, /*enable=*/true) ?: err;
+	return control__set(info, PERF_PERSISTENT_SET_ENABLE);
 }
 
 const struct persistent_action persistent_stop = { "stopped", control__stop };
@@ -117,7 +121,7 @@ int persistent__act_all(const struct persistent_action *action, bool mine)
 	}
 
 	for (int i = 0; i < nr; i++) {
-		if (mine && persistent__number(ids[i], "owner") != geteuid())
+		if (mine && persistent__number(ids[i], "uid") != geteuid())
 			continue;
 		err = persistent__act_id(action, ids[i]) ?: err;
 		done++;

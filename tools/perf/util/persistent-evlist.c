@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Members of a persistent recording as evsels: opened again by the number of
- * their instances, read, and never controlled.
+ * their instances.
  */
 #include "persistent-evlist.h"
 
@@ -26,12 +26,8 @@
 #include "persistent.h"
 #include "record.h"
 #include "rlimit.h"
-#include "time-utils.h"
 
 #define FD(e, x, y) (*(int *)xyarray__entry((e)->core.fd, x, y))
-
-/* The most members that a group can have */
-#define MAX_GROUP	128
 
 /* NULL where there is none, as of a task that was not on that CPU */
 struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx,
@@ -97,75 +93,19 @@ int evsel__open_persistent(struct evsel *evsel, int start_cpu_map_idx, int end_c
 	return 0;
 }
 
-/* Of a group all counts come, whichever of it is read. */
-static u64 *evsel__find_count(struct evsel *evsel, u64 *data, u64 nr, u64 event_id)
-{
-	u64 read_format = evsel->core.attr.read_format;
-	int size = 1 + !!(read_format & PERF_FORMAT_ID) + !!(read_format & PERF_FORMAT_LOST);
-
-	if (!(read_format & PERF_FORMAT_GROUP))
-		return data;
-
-	for (u64 i = 0; i < nr && i < MAX_GROUP; i++, data += size) {
-		if (nr == 1 || (read_format & PERF_FORMAT_ID && data[1] == event_id))
-			return data;
-	}
-	return NULL;
-}
-
-static int evsel__read_absolute(struct evsel *evsel, int fd, struct persistent_instance *instance,
-				struct perf_counts_values *count)
-{
-	u64 read_format = evsel->core.attr.read_format;
-	u64 values[3 + 3 * MAX_GROUP], *data = values, *found, nr;
-	ssize_t len = read(fd, values, sizeof(values));
-
-	if (len < 0)
-		return -errno;
-	/* A pinned event that did not get its counter adds nothing. */
-	if (!len) {
-		*count = instance->base;
-		return 0;
-	}
-
-	/* The value comes first of a single event, and after the times of a group. */
-	nr = read_format & PERF_FORMAT_GROUP ? *data++ : 1;
-	if (!(read_format & PERF_FORMAT_GROUP))
-		count->val = *data++;
-	count->ena = read_format & PERF_FORMAT_TOTAL_TIME_ENABLED ? *data++ : rdclock();
-	count->run = read_format & PERF_FORMAT_TOTAL_TIME_RUNNING ? *data++ : count->ena;
-	if (!(read_format & PERF_FORMAT_GROUP))
-		return 0;
-
-	found = evsel__find_count(evsel, data, nr, instance->info.event_id);
-	if (!found)
-		return -ENODATA;
-	count->val = *found;
-	return 0;
-}
-
 /*
- * It has counted for long: what matters is what was added since the first
- * reading. Where there is no instance, there is nothing to add.
+ * What was counted since evlist__enable_persistent(). Where there is no instance,
+ * or a pinned event that did not get its counter, there is nothing.
  */
 int evsel__read_persistent(struct evsel *evsel, int cpu_map_idx, int thread,
 			   struct perf_counts_values *count)
 {
-	struct persistent_instance *instance;
-	int err;
-
 	memset(count, 0, sizeof(*count));
-	instance = evsel__persistent_instance(evsel, cpu_map_idx, thread);
-	if (!instance)
+	if (!evsel__persistent_instance(evsel, cpu_map_idx, thread))
 		return 0;
 
-	err = evsel__read_absolute(evsel, FD(evsel, cpu_map_idx, thread), instance, count);
-	if (err)
-		return err;
-	count->val -= instance->base.val;
-	count->ena -= instance->base.ena;
-	count->run -= instance->base.run;
-	return 0;
+	return readn(FD(evsel, cpu_map_idx, thread), count->values, 3 * sizeof(u64)) < 0 ?
+	       -errno : 0;
 }
 
 /*
@@ -239,7 +179,7 @@ int evsel__persistent_lost(struct evsel *evsel, int cpu_map_idx, int thread, u64
 	/* Somebody stopped it, and what was lost at the end is not known. */
 	if (err == -EINVAL)
 		return 0;
-	*lost = query.lost - instance->base_lost;
+	*lost = query.self.lost - instance->base_lost;
 	return err;
 }
 

@@ -14,10 +14,9 @@ struct perf_thread_map;
 struct record_opts;
 struct xyarray;
 
-/* One event of a recording, and where it stood when this reader began */
+/* One event of a recording, and what it had lost when this reader began */
 struct persistent_instance {
-	struct perf_persistent_instance	info;
-	struct perf_counts_values	base;
+	struct perf_persistent_info	info;
 	u64				base_lost;
 };
 

@@ -11,6 +11,8 @@
 #include <linux/zalloc.h>
 #include <perf/cpumap.h>
 #include <perf/threadmap.h>
+#include <internal/xyarray.h>
+#include <sys/ioctl.h>
 #include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
@@ -267,11 +269,13 @@ int reopened__check_options(const struct reopened_refused *refused)
 	return 0;
 }
 
-/* They have counted for long: what matters is what is added from now on. */
-int evlist__read_persistent_base(struct evlist *evlist)
+/*
+ * They have counted for long: what matters is what is added from now on. All are
+ * enabled, the siblings of a group as well: it is only what is read here.
+ */
+int evlist__enable_persistent(struct evlist *evlist)
 {
 	struct persistent_instance *instance;
-	struct perf_counts_values count;
 	int idx, thread, err;
 	struct evsel *evsel;
 
@@ -279,15 +283,13 @@ int evlist__read_persistent_base(struct evlist *evlist)
 		if (!evsel->persistent)
 			continue;
 		evsel__for_each_persistent(evsel, idx, thread, instance) {
-			err = evsel__read_persistent(evsel, idx, thread, &count);
-			if (err) {
-				pr_err("%s cannot be read: %s\n", evsel__name(evsel),
-				       strerror(-err));
-				return err;
-			}
-			instance->base.val += count.val;
-			instance->base.ena += count.ena;
-			instance->base.run += count.run;
+			int fd = *(int *)xyarray__entry(evsel->core.fd, idx, thread);
+
+			if (!ioctl(fd, PERF_EVENT_IOC_ENABLE, 0))
+				continue;
+			err = -errno;
+			pr_err("%s cannot be read: %s\n", evsel__name(evsel), strerror(-err));
+			return err;
 		}
 	}
 	return 0;

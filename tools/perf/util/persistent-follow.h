@@ -19,7 +19,7 @@ struct reopened_refused {
 int reopened__check_options(const struct reopened_refused *refused);
 int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool side_band);
 bool evlist__has_only_persistent(struct evlist *evlist);
-int evlist__read_persistent_base(struct evlist *evlist);
+int evlist__enable_persistent(struct evlist *evlist);
 
 int evlist__find_persistent_buffers(struct evlist *evlist);
 int evlist__mmap_persistent(struct evlist *evlist, struct mmap_params *mp);

@@ -15,7 +15,7 @@
 
 static int persistent_info__add_member(struct persistent_info *info, int i)
 {
-	struct perf_persistent_instance *instance = &info->instances[i];
+	struct perf_persistent_info *instance = &info->instances[i];
 	struct persistent_info_member *member = &info->members[instance->member];
 	int err;
 
@@ -33,21 +33,6 @@ static int persistent_info__add_member(struct persistent_info *info, int i)
 	return err;
 }
 
-/* They are the id's, whatever instance is asked. */
-static int persistent_info__find_flags(struct persistent_info *info)
-{
-	struct perf_persistent_query query = {};
-	int err, fd = persistent__open_any(info->id);
-
-	if (fd < 0)
-		return fd;
-
-	err = persistent__query(fd, &query);
-	close(fd);
-	info->uncommitted = query.flags & PERF_PERSISTENT_UNCOMMITTED;
-	return err;
-}
-
 /*
  * Returns 0 or a negative error, of which nothing has been said.
  */
@@ -61,12 +46,10 @@ int persistent_info__init(struct persistent_info *info, u32 id)
 		return -ENOENT;
 	}
 
-	info->nr = persistent__instances(id, &info->instances);
+	info->nr = persistent__instances(id, &info->query, &info->instances);
 	if (info->nr < 0)
 		return info->nr;
 
-	if (info->nr)
-		err = persistent_info__find_flags(info);
 	for (int i = 0; i < info->nr; i++)
 		info->nr_members = max(info->nr_members, info->instances[i].member + 1);
 
@@ -104,7 +87,7 @@ bool persistent_info__includes_guests(struct persistent_info *info, u32 member)
 
 static void persistent_details__find_where(struct persistent_details *details)
 {
-	struct perf_persistent_instance *self = &details->query.self;
+	struct perf_persistent_info *self = &details->query.self;
 	char *where = details->where, pid[32] = "", cpu[32] = "";
 
 	if (self->pid > 0)
@@ -146,14 +129,14 @@ int persistent__details(int fd, struct persistent_details *details)
 const char *persistent__state(u32 state)
 {
 	static const char * const states[] = {
-		[PERF_PERSISTENT_STATE_ENABLED]	  = "enabled",
-		[PERF_PERSISTENT_STATE_DISABLED]  = "paused",
-		[PERF_PERSISTENT_STATE_SUSPENDED] = "suspended",
-		[PERF_PERSISTENT_STATE_OFFLINE]	  = "offline",
-		[PERF_PERSISTENT_STATE_ERROR]	  = "error",
-		[PERF_PERSISTENT_STATE_EXITED]	  = "exited",
-		[PERF_PERSISTENT_STATE_EXPIRED]	  = "expired",
-		[PERF_PERSISTENT_STATE_REVOKED]	  = "revoked",
+		[PERF_PERSISTENT_STATE_ENABLED]	 = "enabled",
+		[PERF_PERSISTENT_STATE_DISABLED] = "paused",
+		[PERF_PERSISTENT_STATE_HELD]	 = "held",
+		[PERF_PERSISTENT_STATE_OFFLINE]	 = "offline",
+		[PERF_PERSISTENT_STATE_ERROR]	 = "error",
+		[PERF_PERSISTENT_STATE_EXITED]	 = "exited",
+		[PERF_PERSISTENT_STATE_EXPIRED]	 = "expired",
+		[PERF_PERSISTENT_STATE_REVOKED]	 = "revoked",
 	};
 
 	return state < ARRAY_SIZE(states) ? states[state] : "unknown";

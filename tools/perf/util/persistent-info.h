@@ -10,14 +10,15 @@
 struct strbuf;
 
 /*
- * An id with all that its events are made of.
+ * An id with all that its events are made of: what one query tells, of which the
+ * instance that was asked is no part, and its members.
  */
 struct persistent_info {
 	u32				id;
 	char				name[PERF_PERSISTENT_NAME_MAX];
-	bool				uncommitted;
+	struct perf_persistent_query	query;
 	int				nr;
-	struct perf_persistent_instance	*instances;
+	struct perf_persistent_info	*instances;
 	u32				nr_members;
 	struct persistent_info_member {
 		bool			known;

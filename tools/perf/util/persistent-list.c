@@ -173,7 +173,7 @@ static void list__print_instance(struct persistent_details *details)
 	scnprintf_buffer(buffer, sizeof(buffer), query);
 	printf("        instance %u: %s, %s, %s, %llu lost", persistent_details__instance(details),
 	       details->where, persistent__state(query->self.state), buffer,
-	       (unsigned long long)query->lost);
+	       (unsigned long long)query->self.lost);
 	if (query->flags & PERF_PERSISTENT_GROUP_LEADER)
 		printf(", leads its group");
 	if (query->flags & PERF_PERSISTENT_GROUP_SIBLING)
@@ -211,7 +211,7 @@ static void list__json_instance(struct json_out *out, struct persistent_details 
 		json_out__string(out, "buffer_mode", query->flags & PERF_PERSISTENT_OVERWRITE ?
 				 "loop" : "until full");
 	}
-	json_out__number(out, "lost", query->lost);
+	json_out__number(out, "lost", query->self.lost);
 	json_out__number(out, "offline_count", query->offline_count);
 	json_out__number(out, "offline_ns", query->offline_time);
 	json_out__end(out, '}');
@@ -244,17 +244,21 @@ static void list__instances(struct persistent_info *info, u32 member, struct jso
 
 static void list__print_details(u32 id)
 {
+	char group[64], mode[PERSISTENT_MODE_SIZE], buf[STRERR_BUFSIZE];
 	struct persistent_info info;
-	char buf[STRERR_BUFSIZE];
 	int err = persistent_info__init(&info, id);
 
+	if (err != -ENOENT)
+		printf("    mode %s, group %s\n",
+		       persistent__mode(persistent__number(id, "mode"), mode),
+		       persistent__group(id, group, sizeof(group)));
 	if (err) {
 		printf("    more is not shown: %s\n",
 		       persistent__strerror(id, err, buf, sizeof(buf)));
 		return;
 	}
 
-	if (info.uncommitted)
+	if (info.query.flags & PERF_PERSISTENT_UNCOMMITTED)
 		printf("    still being set up\n");
 	for (u32 i = 0; i < info.nr_members; i++) {
 		if (!info.members[i].known)
@@ -275,7 +279,7 @@ static void list__json_details(u32 id, struct json_out *out)
 	if (persistent_info__init(&info, id))
 		return;
 
-	json_out__bool(out, "setting_up", info.uncommitted);
+	json_out__bool(out, "setting_up", info.query.flags & PERF_PERSISTENT_UNCOMMITTED);
 	json_out__begin(out, "members", '[');
 	for (u32 i = 0; i < info.nr_members; i++) {
 		if (!info.members[i].known)
@@ -299,6 +303,7 @@ static void list__json_id(u32 id, const struct persistent_print *print, struct j
 {
 	struct list_entry entry;
 	char *events, *event;
+	char mode[16] = "";
 	int includes_guests;
 
 	/* It may have ended since the folder was read. */
@@ -309,7 +314,10 @@ static void list__json_id(u32 id, const struct persistent_print *print, struct j
 	json_out__string(out, "name", entry.name);
 	json_out__number(out, "id", id);
 	json_out__string(out, "owner", entry.owner);
-	json_out__number(out, "uid", persistent__number(id, "owner"));
+	json_out__number(out, "uid", persistent__number(id, "uid"));
+	json_out__number(out, "gid", persistent__number(id, "gid"));
+	persistent__value(id, "mode", mode, sizeof(mode));
+	json_out__string(out, "mode", mode);
 	json_out__string(out, "cpus", entry.cpus);
 	json_out__number(out, "age_ns", entry.age);
 	if (entry.left)

@@ -34,7 +34,7 @@ struct persistent_answer {
 
 /* An instance on its way to its place in an evsel */
 struct persistent_place {
-	struct perf_persistent_instance	info;
+	struct perf_persistent_info	info;
 	char				*cgroup;
 	int				thread;
 };
@@ -73,7 +73,7 @@ static int persistent__ask(u32 id, u32 instance, struct persistent_answer *answe
 }
 
 static bool choice__has(const struct persistent_choice *choice,
-			struct perf_persistent_instance *instance)
+			struct perf_persistent_info *instance)
 {
 	struct perf_cpu cpu = { .cpu = instance->cpu };
 
@@ -122,7 +122,7 @@ static int set__find_cgroup(struct persistent_set *set, struct persistent_place 
 	return err;
 }
 
-static int set__fill(struct persistent_set *set, struct perf_persistent_instance *instances,
+static int set__fill(struct persistent_set *set, struct perf_persistent_info *instances,
 		     int nr, const struct persistent_choice *choice)
 {
 	int err;
@@ -395,13 +395,14 @@ static void set__exit(struct persistent_set *set)
 int evlist__choose_persistent(struct evlist *evlist, u32 id,
 			      const struct persistent_choice *choice)
 {
-	struct perf_persistent_instance *instances;
+	struct perf_persistent_info *instances;
+	struct perf_persistent_query query;
 	struct persistent_set set = {
 		.id	   = id,
 		.some_cpus = choice->cpus || choice->instance != PERSISTENT_ALL,
 	};
 	char name[PERF_PERSISTENT_NAME_MAX], buf[STRERR_BUFSIZE];
-	int err, nr = persistent__instances(id, &instances);
+	int err, nr = persistent__instances(id, &query, &instances);
 
 	if (nr < 0) {
 		pr_err("%s, id %u, cannot be opened: %s\n", persistent__name(id, name) ?: "(ended)",

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent read: what a recording has counted since it was started. Each
- * instance is opened, read and closed, so that any can be read, also those whose
- * target has died; nothing but read() is done to it.
+ * perf persistent read: what a recording has counted since it was started. One
+ * query tells the counts of all instances, also of those whose target has died.
  */
 #include "persistent-read.h"
 
@@ -25,46 +24,6 @@
 #include "persistent-json.h"
 #include "persistent-list.h"
 #include "pmu.h"
-
-/* No group is larger: the kernel gives the size of what it reads 14 bits. */
-#define READ_MAX_U64	2048
-
-/*
- * Find one event's values in what read() returned. A group is returned whole by
- * each of its events; those without ids tell only which is the leader's.
- */
-int persistent__parse_counts(const u64 *data, size_t nr, u64 read_format, u64 event_id,
-			     struct perf_counts_values *counts)
-{
-	bool group = read_format & PERF_FORMAT_GROUP, id = read_format & PERF_FORMAT_ID;
-	size_t entry = 1 + id + !!(read_format & PERF_FORMAT_LOST);
-	size_t times = !!(read_format & PERF_FORMAT_TOTAL_TIME_ENABLED) +
-		       !!(read_format & PERF_FORMAT_TOTAL_TIME_RUNNING);
-	size_t values = group ? 1 + times : 0;
-	u64 nr_events = group && nr ? data[0] : 1;
-
-	if (nr_events > READ_MAX_U64 || nr < group + times + nr_events * entry)
-		return -EBADMSG;
-	if (nr_events > 1 && !id)
-		return -ENODATA;
-
-	for (u64 i = 0; i < nr_events; i++, values += entry) {
-		/* The times of one event are between its value and its id. */
-		const u64 *rest = data + values + 1 + (group ? 0 : times);
-
-		if (group && id && rest[0] != event_id)
-			continue;
-		*counts = (struct perf_counts_values) {
-			.val  = data[values],
-			/* Without both there is nothing to scale by. */
-			.ena  = times == 2 ? data[1] : 1,
-			.run  = times == 2 ? data[2] : 1,
-			.lost = read_format & PERF_FORMAT_LOST ? rest[id] : 0,
-		};
-		return 0;
-	}
-	return -ENODATA;
-}
 
 /*
  * The label can be any text of its owner's choice, so it is believed only if it
@@ -136,38 +95,36 @@ struct read_line {
 	struct perf_counts_values	counts;
 };
 
-static int persistent_read__instance(struct persistent_read *read_counts, int i,
-				     struct perf_counts_values *counts,
-				     struct persistent_details *details)
+/* What the list of instances does not tell: the cgroup, and so the place */
+static int persistent_read__details(struct persistent_read *read_counts, int i,
+				    struct persistent_details *details)
 {
-	struct perf_persistent_instance *instance = &read_counts->info.instances[i];
-	u64 format = read_counts->info.members[instance->member].attr.read_format;
-	int err = 0, fd = persistent__open(read_counts->info.id, instance->instance);
-	u64 data[READ_MAX_U64];
-	ssize_t len;
+	struct persistent_info *info = &read_counts->info;
+	int err, fd = persistent__open(info->id, info->instances[i].instance);
 
 	if (fd < 0)
 		return fd;
 
-	len = read(fd, data, sizeof(data));
-	if (len < 0)
-		err = -errno;
-	if (!err && details)
-		err = persistent__details(fd, details);
+	err = persistent__details(fd, details);
 	close(fd);
-	if (err)
-		return err;
-
-	/* A pinned event that did not get its counter. */
-	if (!len) {
-		*counts = (struct perf_counts_values) {};
-		return 0;
-	}
-	return persistent__parse_counts(data, len / sizeof(u64), format, instance->event_id,
-					counts);
+	return err;
 }
 
-static bool instance__is_task_on_cpu(struct perf_persistent_instance *instance)
+/* Of a pinned event that did not get its counter there is nothing. */
+static struct perf_counts_values instance__counts(const struct perf_persistent_info *instance)
+{
+	if (instance->state == PERF_PERSISTENT_STATE_ERROR)
+		return (struct perf_counts_values) {};
+
+	return (struct perf_counts_values) {
+		.val  = instance->count,
+		.ena  = instance->time_enabled,
+		.run  = instance->time_running,
+		.lost = instance->lost,
+	};
+}
+
+static bool instance__is_task_on_cpu(const struct perf_persistent_info *instance)
 {
 	return instance->pid != -1 && instance->cpu != -1;
 }
@@ -177,8 +134,7 @@ static int persistent_read__task_times(struct persistent_read *read_counts, u32 
 				       u64 *run)
 {
 	struct persistent_info *info = &read_counts->info;
-	struct perf_counts_values counts;
-	int err = 0, max_cpu = -1;
+	int max_cpu = -1;
 	u64 *cpus;
 
 	for (int i = 0; i < info->nr; i++)
@@ -188,16 +144,13 @@ static int persistent_read__task_times(struct persistent_read *read_counts, u32 
 		return -ENOMEM;
 
 	*run = 0;
-	for (int i = 0; i < info->nr && !err; i++) {
-		if (info->instances[i].member != nr ||
-		    !instance__is_task_on_cpu(&info->instances[i]))
+	for (int i = 0; i < info->nr; i++) {
+		const struct perf_persistent_info *instance = &info->instances[i];
+
+		if (instance->member != nr || !instance__is_task_on_cpu(instance))
 			continue;
-		err = persistent_read__instance(read_counts, i, &counts, NULL);
-		if (!err) {
-			cpus[info->instances[i].cpu] += counts.ena;
-			*run += counts.run;
-		}
-		err = err == -ENOENT ? 0 : err;
+		cpus[instance->cpu] += instance__counts(instance).ena;
+		*run += instance__counts(instance).run;
 	}
 
 	/* They were not enabled at quite the same time. */
@@ -205,7 +158,7 @@ static int persistent_read__task_times(struct persistent_read *read_counts, u32 
 	for (int i = 0; i <= max_cpu; i++)
 		*ena = cpus[i] ? min(*ena, cpus[i]) : *ena;
 	free(cpus);
-	return err;
+	return 0;
 }
 
 static bool read_line__counted(const struct read_line *line)
@@ -265,7 +218,7 @@ static void read_line__json(const struct read_line *line, struct json_out *out)
 	json_out__begin(out, NULL, '{');
 	json_out__string(out, "event", line->label);
 	if (line->details) {
-		const struct perf_persistent_instance *self = &line->details->query.self;
+		const struct perf_persistent_info *self = &line->details->query.self;
 
 		json_out__number(out, "instance", persistent_details__instance(line->details));
 		if (self->cpu >= 0)
@@ -312,7 +265,7 @@ static int persistent_read__member(struct persistent_read *read_counts, u32 nr,
 {
 	struct persistent_info_member *member = &read_counts->info.members[nr];
 	struct read_line sum = { .label = member->label, .cgroup = details->cgroup };
-	bool no_aggr = read_counts->print->no_aggr;
+	bool no_aggr = read_counts->print->no_aggr, ask = true;
 	struct read_line line;
 	u64 ena, run;
 	int err = persistent_read__task_times(read_counts, nr, &ena, &run);
@@ -324,18 +277,23 @@ static int persistent_read__member(struct persistent_read *read_counts, u32 nr,
 	sum.scale = persistent__parse_unit(member->label, &member->attr, sum.unit,
 					   sizeof(sum.unit));
 	for (int i = 0; i < read_counts->info.nr; i++) {
-		if (read_counts->info.instances[i].member != nr)
+		const struct perf_persistent_info *instance = &read_counts->info.instances[i];
+
+		if (instance->member != nr)
 			continue;
 
-		line = sum;
-		line.details = no_aggr ? details : NULL;
-		err = persistent_read__instance(read_counts, i, &line.counts, details);
+		/* The cgroup of one stands for all, unless each is shown. */
+		err = ask ? persistent_read__details(read_counts, i, details) : 0;
 		/* It has ended meanwhile, which is no fault of those that are left. */
 		if (err == -ENOENT)
 			continue;
 		if (err)
 			return err;
-		if (instance__is_task_on_cpu(&read_counts->info.instances[i]))
+		ask = no_aggr;
+		line = sum;
+		line.details = no_aggr ? details : NULL;
+		line.counts = instance__counts(instance);
+		if (instance__is_task_on_cpu(instance))
 			persistent__share_times(&line.counts, ena, run);
 		perf_counts_values__scale(&line.counts, /*scale=*/true, NULL);
 		if (no_aggr)
@@ -365,8 +323,8 @@ static int persistent_read__members(struct persistent_read *read_counts)
 static void persistent_read__begin(struct persistent_read *read_counts)
 {
 	struct json_out *out = &read_counts->json;
+	u64 age = read_counts->info.query.age;
 	u32 id = read_counts->info.id;
-	u64 age = persistent__number(id, "age");
 
 	if (read_counts->print->json) {
 		json_out__begin(out, NULL, '{');
@@ -400,10 +358,7 @@ static int persistent_read__id(struct persistent_read *read_counts, u32 id)
 		err = persistent_read__members(read_counts);
 		persistent_read__end(read_counts);
 	}
-	if (err == -ENODATA)
-		pr_err("%s, id %u, cannot be read: its groups do not say which count is whose\n",
-		       read_counts->info.name, id);
-	else if (err)
+	if (err)
 		pr_err("%s, id %u, cannot be read: %s\n", read_counts->info.name, id,
 		       persistent__strerror(id, err, buf, sizeof(buf)));
 	persistent_info__exit(&read_counts->info);

@@ -4,10 +4,7 @@
 
 #include <linux/perf_event.h>
 #include <linux/types.h>
-#include <perf/evsel.h>
 
-int persistent__parse_counts(const u64 *data, size_t nr, u64 read_format, u64 event_id,
-			     struct perf_counts_values *counts);
 double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
 			      char *unit, size_t size);
 

@@ -92,18 +92,17 @@ static int persistent_buffer__wait_mmap(struct persistent_buffer *buffer)
 	}
 }
 
-static int persistent_buffer__mmap(struct persistent_buffer *buffer, int nr_ours)
+static int persistent_buffer__mmap(struct persistent_buffer *buffer)
 {
 	struct perf_persistent_query query = {};
 	int err = persistent__query(buffer->fd, &query);
 
 	/* It is not in the registry any more. */
-	if (err == -EINVAL)
+	if (err == -EINVAL || (!err && !query.buffer_pages))
 		return -ENOENT;
 	if (err)
 		return err;
 
-	buffer->foreign = query.nr_sharers > (u32)nr_ours;
 	buffer->backward = query.flags & PERF_PERSISTENT_OVERWRITE;
 	if (buffer->backward && buffer->consumes) {
 		pr_err("%s overwrites the oldest, so there is nothing to make room for: only what is kept until it is full can be consumed\n",
@@ -118,7 +117,7 @@ static int persistent_buffer__mmap(struct persistent_buffer *buffer, int nr_ours
 	return persistent_buffer__wait_mmap(buffer);
 }
 
-static int persistent_reader__count(struct persistent_reader *reader, u64 buffer_id)
+static int persistent_reader__count(struct persistent_reader *reader)
 {
 	struct persistent_instance *instance;
 	struct evsel *evsel;
@@ -128,13 +127,13 @@ static int persistent_reader__count(struct persistent_reader *reader, u64 buffer
 		if (!evsel->persistent)
 			continue;
 		evsel__for_each_persistent(evsel, idx, thread, instance)
-			nr += !buffer_id || instance->info.buffer_id == buffer_id;
+			nr++;
 	}
 	return nr;
 }
 
 static int persistent_reader__add(struct persistent_reader *reader, struct evsel *evsel, int fd,
-				  struct perf_persistent_instance *info)
+				  struct perf_persistent_info *info)
 {
 	struct persistent_buffer *buffer;
 	char of[32];
@@ -156,10 +155,11 @@ static int persistent_reader__add(struct persistent_reader *reader, struct evsel
 		.fd	   = fd,
 		.cpu	   = info->cpu,
 		.side_band = evsel__is_dummy_event(evsel),
+		.in_part   = evsel->persistent->some_cpus,
 		.consumes  = reader->consume,
 		.period	   = 1,
 	};
-	err = persistent_buffer__mmap(buffer, persistent_reader__count(reader, info->buffer_id));
+	err = persistent_buffer__mmap(buffer);
 	if (err)
 		pr_err("the buffer of %s (%s) cannot be read: %s\n", evsel__name(evsel),
 		       persistent_buffer__of(buffer, of, sizeof(of)),
@@ -174,7 +174,7 @@ int persistent_reader__init(struct persistent_reader *reader, struct evlist *evl
 	struct evsel *evsel;
 
 	reader->evlist = evlist;
-	reader->buffers = calloc(max(persistent_reader__count(reader, 0), 1),
+	reader->buffers = calloc(max(persistent_reader__count(reader), 1),
 				 sizeof(*reader->buffers));
 	if (!reader->buffers)
 		return -ENOMEM;
@@ -234,9 +234,9 @@ void persistent_reader__exit(struct persistent_reader *reader)
 }
 
 /*
- * One that was attached by somebody goes on, but nobody tells how far it is: of a
- * loop nothing can be taken any more. One that was stopped hangs up when it has
- * written its last record.
+ * One that was attached by somebody, or is not for us any more, goes on, but nobody
+ * tells how far it is: of a loop nothing can be taken any more. One that was stopped
+ * hangs up when it has written its last record.
  */
 static int persistent_buffer__reserved(struct persistent_buffer *buffer, u64 *reserved)
 {
@@ -244,7 +244,7 @@ static int persistent_buffer__reserved(struct persistent_buffer *buffer, u64 *re
 	int err = persistent__query(buffer->fd, &query);
 
 	*reserved = query.buffer_head;
-	if (err == -EINVAL) {
+	if (err == -EINVAL || (!err && !query.buffer_pages)) {
 		buffer->ended = true;
 		*reserved = ring_buffer_read_head(buffer->base);
 		if (buffer->backward)
@@ -393,7 +393,7 @@ static bool evlist__has_event(struct evlist *evlist, union perf_event *event,
 	return !evlist__event2id(evlist, event, &id) && evlist__id2sid(evlist, id);
 }
 
-/* The buffer may be shared with events that are not being read. */
+/* The buffer may be shared with events of the recording that were not chosen. */
 int persistent_buffer__read(struct persistent_buffer *buffer)
 {
 	int err = buffer->backward ? persistent_buffer__read_backward(buffer) :
@@ -401,7 +401,7 @@ int persistent_buffer__read(struct persistent_buffer *buffer)
 
 	/* What others write fills it as well. */
 	buffer->came = buffer->len;
-	if (!err && buffer->foreign)
+	if (!err && buffer->in_part)
 		persistent_buffer__keep(buffer, evlist__has_event, 0);
 	return err;
 }

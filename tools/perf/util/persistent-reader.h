@@ -25,7 +25,7 @@ struct persistent_buffer {
 	int				cpu;
 	bool				backward;
 	bool				side_band;
-	bool				foreign;
+	bool				in_part;
 	bool				consumes;
 	bool				ended;
 	bool				pending;

@@ -159,7 +159,6 @@ static int persistent_start__detach_one(struct persistent_start *start, struct e
 	const char *label = evsel__name(evsel);
 	int id, fd = PERSISTENT_FD(evsel, idx, thread);
 	struct perf_event_detach detach = {
-		.size	= sizeof(detach),
 		.id	= start->id,
 		.member	= member,
 		.label	= (u64)(unsigned long)label,
@@ -211,13 +210,11 @@ int persistent_start__query(struct persistent_start *start, struct perf_persiste
 static int persistent_start__set(struct persistent_start *start, u32 flags, u64 ttl)
 {
 	struct perf_persistent_set set = {
-		.size	= sizeof(set),
 		.flags	= flags | PERF_PERSISTENT_SET_TTL,
 		.ttl	= ttl,
 	};
-	int fd = PERSISTENT_FD(evlist__first(start->evlist), 0, 0);
 
-	return ioctl(fd, PERF_EVENT_IOC_SET_PERSISTENT, &set) < 0 ? -errno : 0;
+	return persistent__set(PERSISTENT_FD(evlist__first(start->evlist), 0, 0), &set);
 }
 
 int persistent_start__renew(struct persistent_start *start)

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stdlib.h>
@@ -131,7 +132,7 @@ const char *persistent__owner(u32 id, char *buf, size_t size)
 {
 	static char name[64];
 	static uid_t known;
-	uid_t uid = persistent__number(id, "owner");
+	uid_t uid = persistent__number(id, "uid");
 	struct passwd *user;
 
 	/* Most have the same owner, and asking takes longer than all else. */
@@ -147,22 +148,48 @@ const char *persistent__owner(u32 id, char *buf, size_t size)
 	return buf;
 }
 
+const char *persistent__group(u32 id, char *buf, size_t size)
+{
+	gid_t gid = persistent__number(id, "gid");
+	struct group *group = getgrgid(gid);
+
+	if (group)
+		scnprintf(buf, size, "%s", group->gr_name);
+	else
+		scnprintf(buf, size, "%u", gid);
+	return buf;
+}
+
+/* As ls -l shows it: rw-r----- */
+const char *persistent__mode(u32 mode, char buf[PERSISTENT_MODE_SIZE])
+{
+	for (int i = 0; i < PERSISTENT_MODE_SIZE - 1; i++)
+		buf[i] = mode & (0400 >> i) ? "rwx"[i % 3] : '-';
+	buf[PERSISTENT_MODE_SIZE - 1] = '\0';
+	return buf;
+}
+
 /*
- * Why the kernel refuses what was asked of an id, and the way out.
+ * Why the kernel refuses what was asked of an id, and the way out. An owner whose
+ * mode bits allow it lacks what its events take to open.
  */
 const char *persistent__strerror(u32 id, int err, char *buf, size_t size)
 {
-	char owner[64];
+	char owner[64], bits[PERSISTENT_MODE_SIZE];
+	u32 mode;
 
 	switch (err) {
 	case -EACCES:
 	case -EPERM:
-		if (persistent__number(id, "owner") == geteuid())
+		mode = persistent__number(id, "mode");
+		if (persistent__number(id, "uid") == geteuid() && (mode & 0600) == 0600)
 			scnprintf(buf, size,
 				  "it is yours, but you have lost the right to open its events (kernel.perf_event_paranoid)");
 		else
-			scnprintf(buf, size, "it is somebody else's (%s), which takes CAP_PERFMON",
-				  persistent__owner(id, owner, sizeof(owner)));
+			scnprintf(buf, size,
+				  "owned by %s, mode %s; needs CAP_PERFMON or a mode that allows it",
+				  persistent__owner(id, owner, sizeof(owner)),
+				  persistent__mode(mode, bits));
 		return buf;
 	case -ENOENT:
 		return "it has ended meanwhile";
@@ -300,15 +327,18 @@ int persistent__ids(u32 **ids)
 
 /*
  * A way of opening of its own: evsel__open() tries less and less of what was
- * asked for until the kernel agrees, and so would end with another event.
+ * asked for until the kernel agrees, and so would end with another event. The
+ * count is that of this file alone, and begins when it is enabled.
  */
 int persistent__open(u32 id, u32 instance)
 {
 	int fd, type = persistent__type();
 	struct perf_event_attr attr = {
-		.type	= type,
-		.size	= sizeof(attr),
-		.config	= id | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT,
+		.type	     = type,
+		.size	     = sizeof(attr),
+		.config	     = id | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
+		.disabled    = 1,
 	};
 
 	if (type < 0)
@@ -337,8 +367,12 @@ int persistent__open_any(u32 id)
 
 int persistent__query(int fd, struct perf_persistent_query *query)
 {
-	query->size = sizeof(*query);
 	return ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, query) < 0 ? -errno : 0;
+}
+
+int persistent__set(int fd, struct perf_persistent_set *set)
+{
+	return ioctl(fd, PERF_EVENT_IOC_SET_PERSISTENT, set) < 0 ? -errno : 0;
 }
 
 /*
@@ -348,19 +382,14 @@ int persistent__query(int fd, struct perf_persistent_query *query)
 int persistent__end(u32 id)
 {
 	struct perf_persistent_set set = {
-		.size	= sizeof(set),
 		.flags	= PERF_PERSISTENT_SET_TTL,
 		.ttl	= 1,
 	};
 	char name[PERF_PERSISTENT_NAME_MAX];
-	int err = 0, fd = persistent__open_any(id);
+	int fd = persistent__open_any(id), err = fd < 0 ? fd : persistent__set(fd, &set);
 
-	if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_PERSISTENT, &set) < 0)
-		err = -errno;
 	if (fd >= 0)
 		close(fd);
-	else
-		err = fd;
 
 	for (int i = 0; !err && persistent__name(id, name); i++) {
 		usleep(USEC_PER_MSEC);
@@ -372,42 +401,44 @@ int persistent__end(u32 id)
 }
 
 /*
- * Returns how many instances the id has and which, or a negative error; they may
- * come and go while the room for them is made.
+ * Returns how many instances the id has and, asked for at once, what each is and
+ * has counted; or a negative error. They may come and go while the room for them
+ * is made.
  */
-int persistent__instances(u32 id, struct perf_persistent_instance **instances)
+int persistent__instances(u32 id, struct perf_persistent_query *query,
+			  struct perf_persistent_info **instances)
 {
-	struct perf_persistent_query query = {};
 	u32 room = 0;
 	int err, fd;
 
 	*instances = NULL;
+	*query = (struct perf_persistent_query) {};
 	fd = persistent__open_any(id);
 	if (fd < 0)
 		return fd;
 
-	while (!(err = persistent__query(fd, &query)) && query.nr_instances > room) {
+	while (!(err = persistent__query(fd, query)) && query->nr_instances > room) {
 		free(*instances);
-		room = query.nr_instances;
+		room = query->nr_instances;
 		*instances = calloc(room, sizeof(**instances));
 		if (!*instances) {
 			err = -ENOMEM;
 			break;
 		}
-		query = (struct perf_persistent_query) {
+		*query = (struct perf_persistent_query) {
 			.instances    = (u64)(unsigned long)*instances,
 			.nr_instances = room,
 		};
 	}
 	close(fd);
 	/* It ended after it was opened. */
-	if (!err && !query.nr_instances)
+	if (!err && !query->nr_instances)
 		err = -ENOENT;
 	if (err) {
 		zfree(instances);
 		return err;
 	}
-	return query.nr_instances;
+	return query->nr_instances;
 }
 
 /* Its owner chose the text, and it must not control the terminal of who reads it. */

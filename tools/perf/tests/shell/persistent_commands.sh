@@ -57,6 +57,7 @@ test_list() {
 	grep -q "member" "$dir/out" && fail "it shows details that nobody asked for"
 	must_succeed "instance 1: CPU [0-9]*, enabled, buffer [0-9]*: 64K loop" \
 		perf persistent list -v
+	and_says "^    mode ---------, group root$"
 	and_says "member 0: cpu-clock/freq=9/"
 	finish
 }
@@ -67,6 +68,7 @@ test_list_for_programs() {
 	id=$((id))
 	must_succeed "\"name\": \"$name\", \"id\": $id, \"owner\": \"root\", \"uid\": 0," \
 		perf persistent list -j
+	and_says "\"uid\": 0, \"gid\": 0, \"mode\": \"0000\", \"cpus\""
 	json_is_valid "$dir/out" || fail "no JSON: $(cat "$dir/out")"
 	and_says '"events": \["cpu-clock","context-switches"\]'
 	must_succeed "\"event\": \"cpu-clock/freq=9/\"" perf persistent list -v -j
@@ -270,11 +272,12 @@ test_users() {
 	echo -1 > $paranoid
 	mine="u65534-$name"
 	must_succeed "^$name .* root .* cpu-clock context-switches" as_nobody perf persistent list
-	must_succeed "somebody else's (root), which takes CAP_PERFMON" \
+	must_succeed "owned by root, mode ---------; needs CAP_PERFMON" \
 		as_nobody perf persistent list -v
+	and_says "^    mode ---------, group root$"
 	for command in read dump pause resume stop
 	do
-		must_fail "^$name, id [0-9]*,.*somebody else's.*CAP_PERFMON" \
+		must_fail "^$name, id [0-9]*,.*owned by root, mode ---------; needs CAP_PERFMON" \
 			as_nobody perf persistent $command "$name"
 	done
 	must_succeed "nothing that runs is yours" as_nobody perf persistent stop --mine
@@ -282,6 +285,9 @@ test_users() {
 		as_nobody perf record --persistent="$name" -a -e context-switches:u -m 1
 	must_succeed "^$mine .* nobody .*m[0-9]*s " as_nobody perf persistent list
 	must_succeed "member 0: context-switches:u" as_nobody perf persistent list -v
+	and_says "^    mode rw-------, group "
+	must_succeed "\"owner\": \"nobody\", \"uid\": 65534, .*\"mode\": \"0600\"" \
+		as_nobody perf persistent list -j
 	must_succeed "context-switches:u" as_nobody perf persistent read "$mine"
 	must_succeed "$mine: id [0-9]* paused" as_nobody perf persistent pause "$mine"
 	must_succeed "$mine: id [0-9]* resumed" as_nobody perf persistent resume "$mine"

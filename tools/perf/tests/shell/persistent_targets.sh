@@ -286,6 +286,8 @@ test_groups() {
 	perf stat -x, -o "$dir/stat" -e "persistent/$name/" -- perf bench syscall basic -l 20 \
 		> /dev/null 2>&1
 	stat_is "$dir/stat" $call 20
+	grep -q "^[1-9][0-9]*,,$pipe_write," "$dir/stat" ||
+		fail "the sibling counts nothing: $(cat "$dir/stat")"
 	stop "$name" "$name-2" "$name-3"
 	finish
 }

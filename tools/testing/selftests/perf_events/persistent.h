@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
+#include <stddef.h>
 #include <time.h>
 
 #include <linux/capability.h>
@@ -59,16 +60,22 @@ static inline int event_ioctl(int fd, unsigned int cmd, const void *arg)
 	return result(ioctl(fd, cmd, arg));
 }
 
+/* The number that an ioctl has with a struct of another size */
+static inline unsigned int sized(unsigned int cmd, size_t size)
+{
+	return _IOC(_IOC_DIR(cmd), _IOC_TYPE(cmd), _IOC_NR(cmd), size);
+}
+
 /* DETACH(fd, .name = addr("x"), ...) */
 #define DETACH(fd, ...)								\
 	event_ioctl(fd, PERF_EVENT_IOC_DETACH, &(struct perf_event_detach) {	\
-		.size = sizeof(struct perf_event_detach), ##__VA_ARGS__		\
+		__VA_ARGS__							\
 	})
 
 /* SET(fd, .flags = PERF_PERSISTENT_SET_TTL, ...) */
 #define SET(fd, ...)								\
 	event_ioctl(fd, PERF_EVENT_IOC_SET_PERSISTENT, &(struct perf_persistent_set) { \
-		.size = sizeof(struct perf_persistent_set), ##__VA_ARGS__	\
+		__VA_ARGS__							\
 	})
 
 static inline int detach(int fd)
@@ -103,20 +110,33 @@ static inline int reopen_instance(int id, __u32 nr)
 	return reopen_at(id | (nr + 1ULL) << PERF_PERSISTENT_INSTANCE_SHIFT, -1, -1);
 }
 
+/* VIEW(id, nr, .read_format = PERF_FORMAT_ID, ...): one of an instance, opened so */
+#define VIEW(id, nr, ...)							\
+	event_open(&(struct perf_event_attr) {					\
+		.type	= PERF_TYPE_PERSISTENT,					\
+		.size	= sizeof(struct perf_event_attr),			\
+		.config	= (id) | ((nr) + 1ULL) << PERF_PERSISTENT_INSTANCE_SHIFT, \
+		##__VA_ARGS__							\
+	}, -1, -1, -1, PERF_FLAG_FD_CLOEXEC)
+
+/* One that counts nothing before it is enabled */
+static inline int view_disabled(int id, __u32 nr)
+{
+	return VIEW(id, nr, .disabled = 1);
+}
+
 /* An answer of QUERY with room for everything */
 struct answer {
 	struct perf_persistent_query	info;
 	struct perf_event_attr		attr;
 	char				label[PERF_PERSISTENT_LABEL_MAX];
 	char				cgroup[256];
-	struct perf_persistent_instance	instances[32];
-	struct perf_persistent_instance	sharers[32];
+	struct perf_persistent_info	instances[32];
 };
 
 static inline int query(int fd, struct answer *a)
 {
 	memset(a, 0, sizeof(*a));
-	a->info.size = sizeof(a->info);
 	a->info.attr = addr(&a->attr);
 	a->info.attr_size = sizeof(a->attr);
 	a->info.label = addr(a->label);
@@ -125,8 +145,6 @@ static inline int query(int fd, struct answer *a)
 	a->info.cgroup_size = sizeof(a->cgroup);
 	a->info.instances = addr(a->instances);
 	a->info.nr_instances = ARRAY_LEN(a->instances);
-	a->info.sharers = addr(a->sharers);
-	a->info.nr_sharers = ARRAY_LEN(a->sharers);
 
 	return event_ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &a->info);
 }
@@ -140,10 +158,46 @@ static inline int state_of(int fd)
 	return err ?: a.info.self.state;
 }
 
-/* Stop the event of a file for as long as it is open */
-static inline int suspend(int fd)
+/* What an event counted since it was opened, whatever a view makes of it */
+static inline __u64 total(int fd)
 {
-	return event_ioctl(fd, PERF_EVENT_IOC_SUSPEND, NULL);
+	struct answer a;
+
+	return query(fd, &a) ? -1ULL : a.info.self.count;
+}
+
+/* Hold all instances of the session of a view for as long as it is open ... */
+static inline int hold(int fd)
+{
+	return SET(fd, .flags = PERF_PERSISTENT_SET_HOLD);
+}
+
+/* ... or those of one member */
+static inline int hold_member(int fd, __u32 member)
+{
+	return SET(fd, .flags = PERF_PERSISTENT_SET_HOLD, .member = member + 1);
+}
+
+/* The whole session, through any of its files */
+
+static inline int session_enable(int fd)
+{
+	return SET(fd, .flags = PERF_PERSISTENT_SET_ENABLE);
+}
+
+static inline int session_disable(int fd)
+{
+	return SET(fd, .flags = PERF_PERSISTENT_SET_DISABLE);
+}
+
+static inline int session_period(int fd, __u64 period)
+{
+	return SET(fd, .flags = PERF_PERSISTENT_SET_PERIOD, .period = period);
+}
+
+static inline int session_mode(int fd, __u32 mode)
+{
+	return SET(fd, .flags = PERF_PERSISTENT_SET_MODE, .mode = mode);
 }
 
 /* Time */

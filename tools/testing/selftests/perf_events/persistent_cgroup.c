@@ -248,8 +248,8 @@ TEST_F(cgroup, removed)
 	self->fd = reopen(self->id);
 	EXPECT_EQ(before, count(self->fd));
 	EXPECT_EQ(0, query(self->fd, &a));
-	EXPECT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
-	EXPECT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ENABLE, NULL));
+	EXPECT_EQ(0, session_disable(self->fd));
+	EXPECT_EQ(0, session_enable(self->fd));
 
 	/* Another of that name is another cgroup. */
 	ASSERT_EQ(0, mkdir(self->path[0], 0755));
@@ -312,14 +312,14 @@ TEST_F(cgroup, offline)
 	EXPECT_GT(N, count(disabled));
 }
 
-/* Suspended or turned off, it counts nothing; then it goes on in the cgroup alone. */
-TEST_F(cgroup, suspend)
+/* Held or turned off, it counts nothing; then it goes on in the cgroup alone. */
+TEST_F(cgroup, hold)
 {
 	int fd = reopen(self->id);
 	__u64 before;
 
 	ASSERT_EQ(0, enter(self->path[0], self->target.pid));
-	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_SUSPEND, NULL));
+	ASSERT_EQ(0, hold(fd));
 	before = count(self->fd);
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
 	EXPECT_EQ(before, count(self->fd));

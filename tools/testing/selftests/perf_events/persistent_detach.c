@@ -109,45 +109,36 @@ TEST_F(detach, struct_unterminated)
 {
 	struct perf_event_detach *d = page_end(0, SIZE);
 
-	d->size = SIZE + 8;
-	EXPECT_REFUSED(-EFAULT, self->fd, event_ioctl(self->fd, PERF_EVENT_IOC_DETACH, d));
+	EXPECT_REFUSED(-EFAULT, self->fd,
+		       event_ioctl(self->fd, sized(PERF_EVENT_IOC_DETACH, SIZE + 8), d));
 }
 
 /* A struct smaller than the first one is a mistake. */
 TEST_F(detach, struct_too_small)
 {
-	EXPECT_EQ(48, PERF_EVENT_DETACH_SIZE_VER0);
-	EXPECT_EQ(-EINVAL, DETACH(self->fd, .size = 0));
+	struct perf_event_detach d = {};
+
+	EXPECT_EQ(40, PERF_EVENT_DETACH_SIZE_VER0);
+	EXPECT_EQ(PERF_EVENT_DETACH_SIZE_VER0, SIZE);
 	EXPECT_REFUSED(-EINVAL, self->fd,
-		       DETACH(self->fd, .size = PERF_EVENT_DETACH_SIZE_VER0 - 1));
+		       event_ioctl(self->fd, sized(PERF_EVENT_IOC_DETACH, SIZE - 8), &d));
 }
 
 /* A newer program may pass a longer struct if it asks for nothing new ... */
 TEST_F(detach, struct_longer)
 {
-	__u64 longer[SIZE / 8 + 2] = { SIZE + 16 };
+	__u64 longer[SIZE / 8 + 2] = {};
 
-	EXPECT_LT(0, event_ioctl(self->fd, PERF_EVENT_IOC_DETACH, longer));
+	EXPECT_LT(0, event_ioctl(self->fd, sized(PERF_EVENT_IOC_DETACH, SIZE + 16), longer));
 }
 
 /* ... and is told if it does. */
 TEST_F(detach, struct_with_unknown_bits)
 {
-	__u64 longer[SIZE / 8 + 2] = { SIZE + 16, [SIZE / 8 + 1] = 1 };
+	__u64 longer[SIZE / 8 + 2] = { [SIZE / 8 + 1] = 1 };
 
-	EXPECT_REFUSED(-E2BIG, self->fd, event_ioctl(self->fd, PERF_EVENT_IOC_DETACH, longer));
-}
-
-/* No struct is longer than a page. */
-TEST_F(detach, struct_too_long)
-{
-	struct perf_event_detach *d = mmap(NULL, 2 * getpagesize(), PROT_READ | PROT_WRITE,
-					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	/* Nothing in it but zeros, which are fine up to there */
-	ASSERT_NE(MAP_FAILED, d);
-	d->size = getpagesize() + 1;
-	EXPECT_REFUSED(-E2BIG, self->fd, event_ioctl(self->fd, PERF_EVENT_IOC_DETACH, d));
+	EXPECT_REFUSED(-E2BIG, self->fd,
+		       event_ioctl(self->fd, sized(PERF_EVENT_IOC_DETACH, SIZE + 16), longer));
 }
 
 /* Flags that the kernel does not know are refused. */
@@ -155,12 +146,6 @@ TEST_F(detach, unknown_flag)
 {
 	EXPECT_EQ(-EINVAL, DETACH(self->fd, .flags = 1U << 31));
 	EXPECT_REFUSED(-EINVAL, self->fd, DETACH(self->fd, .flags = 1U << 2));
-}
-
-/* What is reserved must be zero. */
-TEST_F(detach, reserved)
-{
-	EXPECT_REFUSED(-EINVAL, self->fd, DETACH(self->fd, .__reserved = 1));
 }
 
 /* There is no such id to join. */
@@ -308,14 +293,24 @@ TEST_F(detach, persistent_at_open)
 	EXPECT_EQ(1, registry_count("ids"));
 }
 
-/* A sibling cannot stay when its leader goes. */
-TEST_F(detach, sibling_without_leader)
+/* A sibling is detached into the session of its leader, after it, and into no other. */
+TEST_F(detach, sibling)
 {
-	int sibling = event_open(&self->attr, -1, self->cpu, self->fd, 0);
+	int sibling = event_open(&self->attr, -1, self->cpu, self->fd, 0), other, id;
 
 	ASSERT_LE(0, sibling);
-	EXPECT_REFUSED(-EINVAL, self->fd, detach(sibling));
-	EXPECT_LT(0, detach(sibling));
+	EXPECT_EQ(-EINVAL, detach(sibling));
+	EXPECT_EQ(0, registry_count("ids"));
+	other = detach(event_open(&self->attr, -1, self->cpu, -1, 0));
+	ASSERT_LT(0, other);
+	EXPECT_EQ(-EINVAL, DETACH(sibling, .id = other, .member = 1));
+
+	id = detach(self->fd);
+	ASSERT_LT(0, id);
+	EXPECT_EQ(-EINVAL, detach(sibling));
+	EXPECT_EQ(-EINVAL, DETACH(sibling, .id = other, .member = 1));
+	EXPECT_EQ(id, DETACH(sibling, .id = id, .member = 1));
+	EXPECT_EQ(2, registry_count("ids"));
 }
 
 /* Bits of the attr that no kernel knows yet are refused. */
@@ -363,8 +358,9 @@ TEST_F(detach, set)
 	ASSERT_LT(0, DETACH(self->fd, .flags = PERF_DETACH_UNCOMMITTED));
 
 	EXPECT_EQ(-EFAULT, event_ioctl(self->fd, PERF_EVENT_IOC_SET_PERSISTENT, NULL));
-	EXPECT_EQ(-EINVAL, SET(self->fd, .size = PERF_PERSISTENT_SET_SIZE_VER0 - 1));
-	EXPECT_EQ(-EINVAL, SET(self->fd, .flags = 8 | PERF_PERSISTENT_SET_COMMITTED));
+	EXPECT_EQ(-EINVAL, SET(self->fd, .flags = PERF_PERSISTENT_SET_COMMITTED,
+			       .__reserved = 1));
+	EXPECT_EQ(-EINVAL, SET(self->fd, .flags = 1U << 31 | PERF_PERSISTENT_SET_COMMITTED));
 	EXPECT_EQ(-EINVAL, SET(self->fd, .flags = PERF_PERSISTENT_SET_COMMITTED |
 						  PERF_PERSISTENT_SET_TTL, .ttl = -1ULL));
 	EXPECT_EQ(-EINVAL, SET(self->fd, .name = addr("X"),
@@ -380,21 +376,29 @@ TEST_F(detach, set)
 /* SET's struct grows by the same rules. */
 TEST_F(detach, set_longer)
 {
-	__u64 longer[4] = { sizeof(longer) }, unknown[4] = { sizeof(unknown), [3] = 1 };
+	const size_t size = sizeof(struct perf_persistent_set);
+	__u64 longer[size / 8 + 1], last = size / 8;
 
+	EXPECT_EQ(48, PERF_PERSISTENT_SET_SIZE_VER0);
+	EXPECT_EQ(PERF_PERSISTENT_SET_SIZE_VER0, size);
 	ASSERT_LT(0, detach(self->fd));
-	EXPECT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_SET_PERSISTENT, longer));
-	EXPECT_EQ(-E2BIG, event_ioctl(self->fd, PERF_EVENT_IOC_SET_PERSISTENT, unknown));
+	memset(longer, 0, sizeof(longer));
+	EXPECT_EQ(-EINVAL, event_ioctl(self->fd, sized(PERF_EVENT_IOC_SET_PERSISTENT, size - 8),
+				       longer));
+	EXPECT_EQ(0, event_ioctl(self->fd, sized(PERF_EVENT_IOC_SET_PERSISTENT, size + 8),
+				 longer));
+	longer[last] = 1;
+	EXPECT_EQ(-E2BIG, event_ioctl(self->fd, sized(PERF_EVENT_IOC_SET_PERSISTENT, size + 8),
+				      longer));
 }
 
-/* Suspending takes no argument, and is for what is persistent. */
-TEST_F(detach, suspend)
+/* Holding is for what is persistent, and not through the file that was detached. */
+TEST_F(detach, hold)
 {
-	EXPECT_EQ(-EINVAL, suspend(self->fd));
+	EXPECT_EQ(-EINVAL, hold(self->fd));
 	ASSERT_LT(0, detach(self->fd));
-	EXPECT_EQ(-EINVAL, event_ioctl(self->fd, PERF_EVENT_IOC_SUSPEND, (void *)1));
+	EXPECT_EQ(-EOPNOTSUPP, hold(self->fd));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
-	EXPECT_EQ(0, suspend(self->fd));
 }
 
 TEST_HARNESS_MAIN

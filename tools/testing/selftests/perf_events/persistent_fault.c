@@ -34,6 +34,7 @@ struct target {
 	int			other;
 	int			reopened;
 	int			id;
+	int			fail_nth;
 };
 
 FIXTURE(fault)
@@ -62,6 +63,7 @@ FIXTURE_SETUP(fault)
 	ASSERT_EQ(0, setrlimit(RLIMIT_MEMLOCK, &none));
 	self->fail_nth = open("/proc/self/fail-nth", O_RDWR | O_CLOEXEC);
 	ASSERT_LE(0, self->fail_nth);
+	t->fail_nth = self->fail_nth;
 
 	ASSERT_EQ(0, become(USER));
 	ASSERT_EQ(0, only_capability(CAP_SYS_RESOURCE));
@@ -262,9 +264,57 @@ static int rename_to_default(struct target *t)
 	return SET(t->fd, .flags = PERF_PERSISTENT_SET_NAME);
 }
 
-static int suspend_it(struct target *t)
+/* What was done to a session is done to both instances, or to none; nothing fails while I look */
+static int all_or_none(struct target *t, int ret, int state)
 {
-	return suspend(t->reopened);
+	bool one, other;
+	char left[16] = "";
+
+	pread(t->fail_nth, left, sizeof(left) - 1, 0);
+	while (pwrite(t->fail_nth, "0", 1, 0) != 1)
+		;
+	one = state_of(t->fd) == state;
+	other = state_of(t->other) == state;
+	inject(t->fail_nth, atoi(left));
+
+	return one == !ret && other == !ret ? ret : -EBADE;
+}
+
+static int hold_all(struct target *t)
+{
+	return all_or_none(t, hold(t->reopened), PERF_PERSISTENT_STATE_HELD);
+}
+
+/* A new view, so that the next one finds none held */
+static int let_go(struct target *t)
+{
+	close(t->reopened);
+	t->reopened = reopen_instance(t->id, 0);
+
+	return t->reopened < 0 ? t->reopened : 0;
+}
+
+static int open_view(struct target *t)
+{
+	t->reopened = VIEW(t->id, 0, .disabled = 1, .read_format = PERF_FORMAT_ID |
+			   PERF_FORMAT_LOST | PERF_FORMAT_TOTAL_TIME_ENABLED);
+
+	return t->reopened;
+}
+
+static int disable_all(struct target *t)
+{
+	return all_or_none(t, session_disable(t->reopened), PERF_PERSISTENT_STATE_DISABLED);
+}
+
+static int enable_all(struct target *t)
+{
+	return session_enable(t->reopened);
+}
+
+static int change_mode(struct target *t)
+{
+	return session_mode(t->fd, 0644);
 }
 
 static int map_for_reading(struct target *t)
@@ -378,12 +428,36 @@ TEST_F(fault, rename)
 			  rename_to_default, rename_back));
 }
 
-/* Suspending does not fail for want of memory. */
-TEST_F(fault, suspend)
+/* An event opened by id with a window of its own. */
+TEST_F(fault, view)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
-	ASSERT_LE(0, open_by_id(&self->target));
-	EXPECT_LE(0, walk(_metadata, self->fail_nth, &self->target, suspend_it, nothing));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, open_view, close_reopened));
+}
+
+/* A session that is held: all of it, or nothing. */
+TEST_F(fault, hold)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	ASSERT_LT(0, join(&self->target));
+	ASSERT_EQ(0, let_go(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, hold_all, let_go));
+}
+
+/* One that is disabled. */
+TEST_F(fault, disable)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	ASSERT_LT(0, join(&self->target));
+	ASSERT_EQ(0, let_go(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, disable_all, enable_all));
+}
+
+/* And one that gets another mode. */
+TEST_F(fault, mode)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, change_mode, nothing));
 }
 
 /* A question with everything that can be asked. */

@@ -78,6 +78,9 @@ FIXTURE_TEARDOWN_PARENT(group)
 
 #define TELL(what, ...)	ORDER(self->target.sock, what, .event = TRACEPOINT, ##__VA_ARGS__)
 
+/* The group as a whole, through its leader */
+#define GROUP_OF(id)	VIEW(id, 0, .read_format = PERF_FORMAT_GROUP)
+
 /* All of them in one id; the leader first, as it has to be */
 #define DETACH_ALL() do {								\
 	int _i;										\
@@ -117,34 +120,38 @@ TEST_F(group, closed)
 	for (i = 0; i < SIZE; i++) {
 		ASSERT_EQ(0, TELL(DRIVE, .value = N));
 		close(self->fd[variant->order[i]]);
-		fd = reopen_instance(self->id, 0);
+		fd = GROUP_OF(self->id);
 		EXPECT_GROUP(fd, SIZE, (i + 1) * N);
 		close(fd);
 	}
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
-	EXPECT_GROUP(reopen_instance(self->id, 0), SIZE, (SIZE + 1) * N);
+	EXPECT_GROUP(GROUP_OF(self->id), SIZE, (SIZE + 1) * N);
 }
 
-/* A sibling is detached after its leader, in whatever order I try, and as its own id too. */
+/* A sibling is detached after its leader and with it, in whatever order I try. */
 TEST_F(group, detached)
 {
-	bool leader = false;
-	int i, id[SIZE];
+	int i, nr;
 
 	for (i = 0; i < SIZE; i++) {
-		int nr = variant->order[i];
-
-		leader |= !nr;
-		id[nr] = detach(self->fd[nr]);
-		EXPECT_EQ(leader ? 1 : -EINVAL, id[nr] > 0 ? 1 : id[nr]);
+		nr = variant->order[i];
+		if (!nr) {
+			self->id = detach(self->fd[0]);
+			ASSERT_LT(0, self->id);
+			continue;
+		}
+		EXPECT_EQ(-EINVAL, detach(self->fd[nr]));
+		EXPECT_EQ(self->id ?: -EINVAL, DETACH(self->fd[nr], .id = self->id, .member = nr));
 	}
-	for (i = 1; i < SIZE; i++)
-		id[i] = id[i] < 0 ? detach(self->fd[i]) : id[i];
+	for (i = 1; i < SIZE; i++) {
+		nr = DETACH(self->fd[i], .id = self->id, .member = i);
+		EXPECT_TRUE(nr == self->id || nr == -EEXIST);
+	}
 
 	CLOSE_ALL();
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
-	EXPECT_GROUP(reopen(id[0]), SIZE, N);
-	EXPECT_EQ(3, registry_count("ids"));
+	EXPECT_GROUP(GROUP_OF(self->id), SIZE, N);
+	EXPECT_EQ(1, registry_count("ids"));
 }
 
 /* I am told who leads and who follows. */
@@ -179,7 +186,7 @@ TEST_F(group, tombstone)
 	CLOSE_ALL();
 	ASSERT_TRUE(target_end(&self->target));
 
-	EXPECT_GROUP(reopen_instance(self->id, 0), SIZE, n);
+	EXPECT_GROUP(GROUP_OF(self->id), SIZE, n);
 	for (i = 0; i < SIZE; i++) {
 		ASSERT_EQ(0, query(reopen_instance(self->id, i), &a));
 		EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, a.info.self.state);
@@ -202,7 +209,7 @@ TEST_F(group, tombstone_closed)
 	ASSERT_TRUE(target_end(&self->target));
 	for (i = 0; i < SIZE; i++) {
 		close(self->fd[variant->order[i]]);
-		fd = reopen_instance(self->id, 0);
+		fd = GROUP_OF(self->id);
 		EXPECT_GROUP(fd, SIZE, n);
 		close(fd);
 	}
@@ -253,7 +260,7 @@ TEST_F(group, leader_alone)
 	ASSERT_LT(0, self->id);
 	CLOSE_ALL();
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
-	EXPECT_GROUP(reopen(self->id), 1, N);
+	EXPECT_EQ(N, count(reopen(self->id)));
 }
 
 /* And one that I detached goes on with it when the other is closed. */
@@ -263,22 +270,34 @@ TEST_F(group, one_sibling)
 	ASSERT_EQ(self->id, DETACH(self->fd[2], .id = self->id, .member = 2));
 	CLOSE_ALL();
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
-	EXPECT_GROUP(reopen_instance(self->id, 0), 2, N);
+	EXPECT_GROUP(GROUP_OF(self->id), 2, N);
 }
 
-/* The group is turned off and on as one, through whoever leads it. */
+/* The group is turned off and on as one, through the file of its leader ... */
 TEST_F(group, control)
+{
+	DETACH_ALL();
+	ASSERT_EQ(0, ioctl(self->fd[0], PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, state_of(reopen_instance(self->id, 2)));
+	ASSERT_EQ(0, ioctl(self->fd[0], PERF_EVENT_IOC_RESET, PERF_IOC_FLAG_GROUP));
+	ASSERT_EQ(0, ioctl(self->fd[0], PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	EXPECT_GROUP(self->fd[0], SIZE, N);
+}
+
+/* ... and with the session, through any. */
+TEST_F(group, control_session)
 {
 	int fd;
 
 	DETACH_ALL();
 	CLOSE_ALL();
-	fd = reopen_instance(self->id, 0);
-	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP));
+	fd = GROUP_OF(self->id);
+	ASSERT_EQ(0, session_disable(fd));
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, state_of(reopen_instance(self->id, 2)));
-	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_RESET, PERF_IOC_FLAG_GROUP));
-	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP));
+	ASSERT_EQ(0, session_enable(reopen_instance(self->id, 1)));
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
 	EXPECT_GROUP(fd, SIZE, N);
 }
@@ -310,7 +329,7 @@ TEST_F(group, setuid_program)
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
 	ASSERT_EQ(0, target_setuid_program(&self->target));
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
-	EXPECT_GROUP(reopen_instance(self->id, 0), SIZE, N);
+	EXPECT_GROUP(GROUP_OF(self->id), SIZE, N);
 }
 
 TEST_HARNESS_MAIN

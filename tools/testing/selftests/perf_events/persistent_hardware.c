@@ -21,12 +21,18 @@ FIXTURE(counters)
 	struct perf_event_attr	attr;
 	int			nr;		/* how many there are for cycles */
 	int			ids[2 * COUNTERS];
-	int			suspenders[2 * COUNTERS];
+	int			holders[2 * COUNTERS];
 };
 
 static int open_on(struct perf_event_attr attr, int cpu, int leader)
 {
 	return event_open(&attr, -1, cpu, leader, PERF_FLAG_FD_CLOEXEC);
+}
+
+/* One that is read so, of an instance */
+static int open_times(int id, __u32 nr)
+{
+	return VIEW(id, nr, .read_format = TIMES);
 }
 
 /* Of the size of struct counted, 0 if it is in error state, or -errno */
@@ -49,14 +55,19 @@ static bool counts(int fd)
 }
 
 /* The same of a persistent event, which nobody keeps open */
-static bool id_counts(int id)
+static bool instance_counts(int id, __u32 nr)
 {
-	int fd = reopen(id);
+	int fd = open_times(id, nr);
 	bool ret = counts(fd);
 
 	close(fd);
 
 	return ret;
+}
+
+static bool id_counts(int id)
+{
+	return instance_counts(id, 0);
 }
 
 /* An event that has its counter at once and for good, or is in error state */
@@ -142,45 +153,45 @@ TEST_F(counters, error)
 {
 	struct answer a;
 	struct counted c;
-	int fd, id;
+	int fd, id, view;
 
 	TAKE_ALL();
 	fd = open_pinned(self->attr);
 	id = detach(fd);
 	ASSERT_LT(0, id);
-	close(fd);
 
-	fd = reopen(id);
+	view = open_times(id, 0);
 	EXPECT_EQ(0, read_counted(fd, &c));
-	ASSERT_EQ(0, query(fd, &a));
+	EXPECT_EQ(0, read_counted(view, &c));
+	ASSERT_EQ(0, query(view, &a));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ERROR, a.info.self.state);
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ERROR, a.instances[0].state);
 	EXPECT_EQ(0, a.info.ended);
 
 	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_ENABLE, NULL));
-	EXPECT_EQ(PERF_PERSISTENT_STATE_ERROR, state_of(fd));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ERROR, state_of(view));
 	stop(self->ids[0]);
-	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_ENABLE, NULL));
-	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(fd));
-	EXPECT_TRUE(counts(fd));
+	ASSERT_EQ(0, session_enable(view));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(view));
+	EXPECT_TRUE(counts(view));
 }
 
-/* Suspending an event lends its counter to somebody; then it has it back. */
+/* Holding an event lends its counter to somebody; then it has it back. */
 TEST_F(counters, lent)
 {
-	int suspender, other;
+	int holder, other;
 
 	TAKE_ALL();
 	EXPECT_FALSE(has_counter(open_pinned(self->attr)));
-	suspender = reopen(self->ids[0]);
-	ASSERT_EQ(0, suspend(suspender));
+	holder = reopen(self->ids[0]);
+	ASSERT_EQ(0, hold(holder));
 	other = open_pinned(self->attr);
 	EXPECT_TRUE(counts(other));
 	EXPECT_FALSE(id_counts(self->ids[0]));
 	EXPECT_FALSE(has_counter(open_pinned(self->attr)));
 
 	close(other);
-	close(suspender);
+	close(holder);
 	EXPECT_TRUE(id_counts(self->ids[0]));
 	EXPECT_FALSE(has_counter(open_pinned(self->attr)));
 }
@@ -188,14 +199,14 @@ TEST_F(counters, lent)
 /* It has it back at once, though somebody else has it yet, who came later. */
 TEST_F(counters, taken_back)
 {
-	int suspender, other;
+	int holder, other;
 
 	TAKE_ALL();
-	suspender = reopen(self->ids[0]);
-	ASSERT_EQ(0, suspend(suspender));
+	holder = reopen(self->ids[0]);
+	ASSERT_EQ(0, hold(holder));
 	other = open_pinned(self->attr);
 	EXPECT_TRUE(counts(other));
-	close(suspender);
+	close(holder);
 	EXPECT_TRUE(id_counts(self->ids[0]));
 	EXPECT_FALSE(has_counter(other));
 }
@@ -209,7 +220,7 @@ static void expect_turns(struct __test_metadata *_metadata, const int *ids, int 
 	bool shared = false;
 
 	for (i = 0; i < n; i++) {
-		fds[i] = reopen(ids[i]);
+		fds[i] = open_times(ids[i], 0);
 		ASSERT_EQ(sizeof(c), read_counted(fds[i], &before[i]));
 	}
 
@@ -258,8 +269,8 @@ TEST_F(counters, reserved)
 
 	DETACH_MANY(n, open_on(self->attr, 0, -1));
 	for (i = 0; i < n; i++) {
-		self->suspenders[i] = reopen(self->ids[i]);
-		ASSERT_EQ(0, suspend(self->suspenders[i]));
+		self->holders[i] = reopen(self->ids[i]);
+		ASSERT_EQ(0, hold(self->holders[i]));
 	}
 	for (i = 0; i < self->nr; i++)
 		fds[i] = open_on(self->attr, 0, -1);
@@ -271,7 +282,7 @@ TEST_F(counters, reserved)
 		close(fds[i]);
 	}
 	for (i = 0; i < n; i++)
-		close(self->suspenders[i]);
+		close(self->holders[i]);
 	expect_turns(_metadata, self->ids, n);
 }
 
@@ -311,45 +322,62 @@ TEST_F(counters, pinned_hotplug)
 /* So many siblings as a leader takes, and why it takes no more */
 static int fill_group(const struct perf_event_attr *attr, bool persistent, int *err)
 {
-	int leader = open_on(*attr, 0, -1), fd, n = 0;
+	int leader = open_on(*attr, 0, -1), fd, id = 0, n = 0;
 
 	if (persistent)
-		detach(leader);
+		id = detach(leader);
 	while ((fd = open_on(*attr, 0, leader)) >= 0 && n++ < COUNTERS) {
 		if (persistent)
-			detach(fd);
+			DETACH(fd, .id = id, .member = n);
 	}
 	*err = fd;
 
 	return n;
 }
 
+/* The id of the only session */
+static int only_id(void)
+{
+	DIR *d = opendir(REGISTRY "/ids");
+	struct dirent *entry;
+	int id = 0;
+
+	while (d && !id && (entry = readdir(d)))
+		id = atoi(entry->d_name);
+	if (d)
+		closedir(d);
+
+	return id;
+}
+
 /* A group that no CPU could count at once is refused, as ever. */
 TEST_F(counters, group_too_large)
 {
+	struct answer a;
 	int n, err;
 
 	n = fill_group(&self->attr, false, &err);
 	EXPECT_EQ(-EINVAL, err);
 	EXPECT_EQ(n, fill_group(&self->attr, true, &err));
 	EXPECT_EQ(-EINVAL, err);
-	EXPECT_EQ(n + 1, registry_count("ids"));
+	EXPECT_EQ(1, registry_count("ids"));
+	ASSERT_EQ(0, query(reopen_instance(only_id(), 0), &a));
+	EXPECT_EQ(n + 1, a.info.nr_instances);
 }
 
 /* A group that needs all counters waits until it gets them all. */
 TEST_F(counters, group_waits)
 {
-	int pinned = open_pinned(self->attr), leader, i, fd;
+	int pinned = open_pinned(self->attr), leader, i, fd, id;
 	struct counted c;
 
 	self->attr.disabled = 1;
 	leader = open_on(self->attr, 0, -1);
 	self->attr.disabled = 0;
-	self->ids[0] = detach(leader);
+	id = detach(leader);
 	for (i = 1; i < self->nr; i++) {
 		fd = open_on(self->attr, 0, leader);
-		self->ids[i] = detach(fd);
-		ASSERT_LT(0, self->ids[i]);
+		ASSERT_EQ(id, DETACH(fd, .id = id, .member = i));
 		close(fd);
 	}
 	ASSERT_EQ(0, event_ioctl(leader, PERF_EVENT_IOC_ENABLE, NULL));
@@ -357,7 +385,7 @@ TEST_F(counters, group_waits)
 
 	drive(CYCLES, N);
 	for (i = 0; i < self->nr; i++) {
-		fd = reopen(self->ids[i]);
+		fd = open_times(id, i);
 		EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(fd));
 		ASSERT_EQ(sizeof(c), read_counted(fd, &c));
 		EXPECT_EQ(0, c.value);
@@ -365,15 +393,15 @@ TEST_F(counters, group_waits)
 	}
 	EXPECT_TRUE(counts(pinned));
 	close(pinned);
-	EXPECT_TRUE(eventually(id_counts(self->ids[0])));
+	EXPECT_TRUE(eventually(id_counts(id)));
 	for (i = 0; i < self->nr; i++)
-		EXPECT_TRUE(id_counts(self->ids[i]));
+		EXPECT_TRUE(instance_counts(id, i));
 }
 
-/* One that wants the CPU's counters for itself has them, until it is suspended. */
+/* One that wants the CPU's counters for itself has them, until it is held. */
 TEST_F(counters, exclusive)
 {
-	int other, suspender;
+	int other, holder;
 
 	self->attr.exclusive = 1;
 	DETACH_MANY(1, open_pinned(self->attr));
@@ -382,12 +410,12 @@ TEST_F(counters, exclusive)
 	EXPECT_FALSE(counts(other));
 	EXPECT_TRUE(id_counts(self->ids[0]));
 
-	suspender = reopen(self->ids[0]);
-	ASSERT_EQ(0, suspend(suspender));
+	holder = reopen(self->ids[0]);
+	ASSERT_EQ(0, hold(holder));
 	EXPECT_TRUE(eventually(counts(other)));
 	EXPECT_FALSE(id_counts(self->ids[0]));
 	close(other);
-	close(suspender);
+	close(holder);
 	EXPECT_TRUE(id_counts(self->ids[0]));
 }
 
@@ -399,8 +427,8 @@ TEST_F(counters, exclusive_take_turns)
 	self->attr.exclusive = 1;
 	DETACH_MANY(2, open_on(self->attr, 0, -1));
 	expect_turns(_metadata, self->ids, 2);
-	read_counted(reopen(self->ids[1]), &second);
-	read_counted(reopen(self->ids[0]), &first);
+	read_counted(open_times(self->ids[1], 0), &second);
+	read_counted(open_times(self->ids[0], 0), &first);
 	EXPECT_LE(first.running + second.running, first.enabled);
 }
 

@@ -89,6 +89,8 @@ TEST_F(hotplug, goes_on)
 	__u64 before;
 
 	ASSERT_EQ(0, set_online(false));
+	close(self->fd);
+	self->fd = reopen(self->id);
 	before = count(self->fd);
 	EXPECT_LE(N, before);
 	close(self->fd);

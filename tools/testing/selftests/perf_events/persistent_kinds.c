@@ -187,7 +187,7 @@ do {							\
 
 #define OPEN()	open_kind(variant->kind, &self->attr, variant->task ? getpid() : -1, variant->cpu)
 
-/* It goes on when it is closed, through any descriptor that I turn it off and on by. */
+/* It goes on when it is closed, and is turned off and on through any descriptor. */
 TEST_F(kinds, goes_on)
 {
 	self->fd = OPEN();
@@ -199,16 +199,19 @@ TEST_F(kinds, goes_on)
 	drive_all();
 	self->fd = reopen(self->id);
 	EXPECT_TIMES(self->fd);
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, session_disable(self->fd));
 	close(self->fd);
 	drive_all();
 	self->fd = reopen(self->id);
 	EXPECT_TIMES(self->fd);
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_RESET, NULL));
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ENABLE, NULL));
+	ASSERT_EQ(0, session_enable(self->fd));
 	close(self->fd);
+
+	self->fd = reopen(self->id);
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_RESET, NULL));
 	drive_all();
-	EXPECT_TIMES(reopen(self->id));
+	EXPECT_TIMES(self->fd);
+	EXPECT_LE(2 * TIMES, count(reopen(self->id)));
 }
 
 /* It goes on when its maker is killed, and is over when it is stopped. */
@@ -286,6 +289,7 @@ FIXTURE(samples)
 	struct perf_event_attr	attr;
 	struct ring		ring;
 	int			id;
+	int			own;	/* the file that was detached */
 	int			fd;
 };
 
@@ -315,11 +319,9 @@ FIXTURE_TEARDOWN_PARENT(samples)
 
 /* Detach what sampled nothing yet, and open and map it by its number */
 #define REOPEN_MAPPED(opened) do {							\
-	int _fd = opened;								\
-											\
-	self->id = DETACH(_fd, .buffer_pages = PAGES);					\
+	self->own = opened;								\
+	self->id = DETACH(self->own, .buffer_pages = PAGES);				\
 	ASSERT_LT(0, self->id);								\
-	close(_fd);									\
 	self->fd = reopen(self->id);							\
 	ASSERT_LE(0, self->fd);								\
 	ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, PROT_READ | PROT_WRITE));	\
@@ -340,13 +342,13 @@ TEST_F(samples, refresh)
 
 	self->attr.disabled = 1;
 	REOPEN_MAPPED(OPEN_SAMPLING());
-	ASSERT_EQ(0, fcntl(self->fd, F_SETOWN, getpid()));
-	ASSERT_EQ(0, fcntl(self->fd, F_SETSIG, SIGRTMIN));
-	ASSERT_EQ(0, fcntl(self->fd, F_SETFL, O_ASYNC));
+	ASSERT_EQ(0, fcntl(self->own, F_SETOWN, getpid()));
+	ASSERT_EQ(0, fcntl(self->own, F_SETSIG, SIGRTMIN));
+	ASSERT_EQ(0, fcntl(self->own, F_SETFL, O_ASYNC));
 	drive(TRACEPOINT, N);
 	EXPECT_EQ(0, ring_samples(&self->ring));
 
-	ASSERT_EQ(0, ioctl(reopen(self->id), PERF_EVENT_IOC_REFRESH, 3));
+	ASSERT_EQ(0, ioctl(self->own, PERF_EVENT_IOC_REFRESH, 3));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
 	drive(TRACEPOINT, 2);
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
@@ -361,11 +363,11 @@ TEST_F(samples, refresh)
 	EXPECT_EQ(POLLIN, p.revents);
 	do {
 		ASSERT_EQ(SIGRTMIN, sigtimedwait(&set, &info, &(struct timespec) { 10 }));
-		EXPECT_EQ(self->fd, info.si_fd);
+		EXPECT_EQ(self->own, info.si_fd);
 	} while (info.si_code == POLL_IN);
 	EXPECT_EQ(POLL_HUP, info.si_code);
 
-	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_REFRESH, 1));
+	ASSERT_EQ(0, ioctl(self->own, PERF_EVENT_IOC_REFRESH, 1));
 	drive(TRACEPOINT, 1);
 	EXPECT_EQ(4, ring_samples(&self->ring));
 }
@@ -373,13 +375,13 @@ TEST_F(samples, refresh)
 /* A new period holds, whoever opened the event by its number to set it. */
 TEST_F(samples, period)
 {
+	const unsigned int period = 10;
 	unsigned int samples;
-	__u64 period = 10;
 
 	REOPEN_MAPPED(OPEN_SAMPLING());
 	drive(TRACEPOINT, N);
 	EXPECT_EQ(N, ring_samples(&self->ring));
-	ASSERT_EQ(0, event_ioctl(reopen(self->id), PERF_EVENT_IOC_PERIOD, &period));
+	ASSERT_EQ(0, session_period(reopen(self->id), period));
 
 	/* The first one begins anywhere. */
 	drive(TRACEPOINT, period);
@@ -389,12 +391,13 @@ TEST_F(samples, period)
 	EXPECT_EQ(2 * N + period, count(self->fd));
 }
 
-/* A filter can be set by who opened it by its number. */
+/* A filter that I give it later stays with it as well. */
 TEST_F(samples, filter)
 {
 	REOPEN_MAPPED(OPEN_SAMPLING());
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_SET_FILTER, "common_pid == 0"));
+	ASSERT_EQ(0, event_ioctl(self->own, PERF_EVENT_IOC_SET_FILTER, "common_pid == 0"));
 	ASSERT_EQ(0, ring_unmap(&self->ring));
+	close(self->own);
 	close(self->fd);
 	drive(TRACEPOINT, N);
 	self->fd = reopen(self->id);
@@ -449,6 +452,7 @@ TEST_F(samples, bpf_program_of_tracepoint)
 	EXPECT_EQ(0, count(self->fd));
 
 	stop(self->id);
+	close(self->own);
 	close(self->fd);
 	ring_unmap(&self->ring);
 	REOPEN_MAPPED(OPEN_SAMPLING());

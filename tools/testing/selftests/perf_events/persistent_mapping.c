@@ -241,25 +241,25 @@ TEST_F(writer, poll)
 FIXTURE(shared)
 {
 	struct registry		registry;
+	struct perf_event_attr	attr;
 	int			one, two;
-	int			id_one, id_two;
+	int			id;
 };
 
-/* The second event writes to the buffer of the first */
+/* The second event of a session writes to the buffer of the first */
 FIXTURE_SETUP(shared)
 {
-	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
 	struct ring r = {};
 
 	registry_setup(_metadata, &self->registry);
-	self->one = event_open(&attr, -1, pin(0), -1, 0);
-	self->two = event_open(&attr, -1, 0, -1, 0);
+	self->attr = sampling_attr(TRACEPOINT);
+	self->one = event_open(&self->attr, -1, pin(0), -1, 0);
+	self->two = event_open(&self->attr, -1, 0, -1, 0);
 	ASSERT_EQ(0, ring_map(&r, self->one, PAGES, RW));
 	ASSERT_EQ(0, ioctl(self->two, PERF_EVENT_IOC_SET_OUTPUT, self->one));
-	self->id_one = detach(self->one);
-	self->id_two = detach(self->two);
-	ASSERT_LT(0, self->id_one);
-	ASSERT_LT(0, self->id_two);
+	self->id = detach(self->one);
+	ASSERT_LT(0, self->id);
+	ASSERT_EQ(self->id, DETACH(self->two, .id = self->id, .member = 1));
 	ASSERT_EQ(0, ring_unmap(&r));
 }
 
@@ -279,45 +279,24 @@ static unsigned int samples_at(int fd)
 TEST_F(shared, one_buffer)
 {
 	drive(TRACEPOINT, 10);
-	EXPECT_EQ(20, samples_at(reopen(self->id_one)));
-	EXPECT_EQ(20, samples_at(reopen(self->id_two)));
+	EXPECT_EQ(20, samples_at(reopen_instance(self->id, 0)));
+	EXPECT_EQ(20, samples_at(reopen_instance(self->id, 1)));
 }
 
 /* I am told who shares it: I need all their attrs to understand it. */
 TEST_F(shared, sharers_are_listed)
 {
-	struct answer a, b;
-	int i;
-
-	ASSERT_EQ(0, query(self->one, &a));
-	ASSERT_EQ(0, query(self->two, &b));
-	EXPECT_LT(0, a.info.self.buffer_id);
-	EXPECT_EQ(a.info.self.buffer_id, b.info.self.buffer_id);
-	EXPECT_EQ(2, b.info.nr_sharers);
-	ASSERT_EQ(2, a.info.nr_sharers);
-	EXPECT_NE(a.sharers[0].id, a.sharers[1].id);
-	for (i = 0; i < 2; i++) {
-		EXPECT_TRUE(a.sharers[i].id == self->id_one || a.sharers[i].id == self->id_two);
-		EXPECT_EQ(a.info.self.buffer_id, a.sharers[i].buffer_id);
-	}
-}
-
-/* One that is not persistent is listed too, with its event id alone. */
-TEST_F(shared, ordinary_sharer)
-{
-	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
-	int fd = event_open(&attr, -1, 0, -1, 0), i;
-	unsigned int seen = 0;
+	int other = event_open(&self->attr, -1, 0, -1, 0), i;
 	struct answer a;
-	__u64 event_id = 0;
 
-	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, self->one));
-	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_ID, &event_id));
-	ASSERT_EQ(0, query(self->one, &a));
-	ASSERT_EQ(3, a.info.nr_sharers);
-	for (i = 0; i < 3; i++)
-		seen += !a.sharers[i].id && a.sharers[i].event_id == event_id;
-	EXPECT_EQ(1, seen);
+	ASSERT_EQ(self->id, DETACH(other, .id = self->id, .member = 2));
+	ASSERT_EQ(0, query(self->two, &a));
+	EXPECT_LT(0, a.info.self.buffer_id);
+	ASSERT_EQ(3, a.info.nr_instances);
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ(self->id, a.instances[i].id);
+		EXPECT_EQ(i < 2, a.info.self.buffer_id == a.instances[i].buffer_id);
+	}
 }
 
 /* The buffer lives with the second when the first is stopped ... */
@@ -328,7 +307,7 @@ TEST_F(shared, outlives_the_first)
 	close(self->one);
 
 	drive(TRACEPOINT, 10);
-	EXPECT_EQ(30, samples_at(reopen(self->id_two)));
+	EXPECT_EQ(30, samples_at(reopen_instance(self->id, 1)));
 }
 
 /* ... and with the first when the second is. */
@@ -339,7 +318,7 @@ TEST_F(shared, outlives_the_second)
 	close(self->two);
 
 	drive(TRACEPOINT, 10);
-	EXPECT_EQ(30, samples_at(reopen(self->id_one)));
+	EXPECT_EQ(30, samples_at(reopen_instance(self->id, 0)));
 }
 
 /* It can have but one consumer, whichever event he opens. */
@@ -352,16 +331,18 @@ TEST_F(shared, one_consumer)
 	EXPECT_EQ(0, ring_map(&other, self->two, PAGES, PROT_READ));
 }
 
-/* Sharing can begin with a buffer that is persistent already. */
+/* Sharing can begin with a buffer that is persistent already, but not through a view of it. */
 TEST_F(shared, joined_later)
 {
-	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
-	int fd = event_open(&attr, -1, 0, -1, 0);
+	int fd = event_open(&self->attr, -1, 0, -1, 0);
 
-	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, reopen(self->id_one)));
-	ASSERT_LT(0, detach(fd));
+	EXPECT_EQ(-EBADF, result(ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT,
+				       reopen_instance(self->id, 0))));
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, self->one));
+	ASSERT_EQ(self->id, DETACH(fd, .id = self->id, .member = 2));
 	drive(TRACEPOINT, 10);
 	EXPECT_EQ(30, samples_at(fd));
+	EXPECT_EQ(30, samples_at(reopen_instance(self->id, 2)));
 }
 
 TEST_HARNESS_MAIN

@@ -174,6 +174,33 @@ TEST_F(members, all_are_listed)
 	EXPECT_EQ(-1, a.instances[2].pid);
 }
 
+/* I read a whole session in one call: counts, times and losses of all its instances. */
+TEST_F(members, all_counts)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+	struct answer a;
+	int i, fds[3];
+
+	for (i = 0; i < ARRAY_LEN(fds); i++) {
+		fds[i] = event_open(&attr, -1, pin(self->cpus[0]), -1, 0);
+		ASSERT_EQ(self->id, DETACH(fds[i], .id = self->id, .member = i + 1,
+					   .buffer_pages = 1));
+	}
+	drive(TRACEPOINT, 1000);
+	ASSERT_EQ(0, session_disable(self->fd));
+	ASSERT_EQ(0, query(reopen_instance(self->id, 2), &a));
+	ASSERT_EQ(4, a.info.nr_instances);
+	for (i = 1; i <= ARRAY_LEN(fds); i++) {
+		EXPECT_EQ(i, a.instances[i].member);
+		EXPECT_EQ(count(fds[i - 1]), a.instances[i].count);
+		EXPECT_LT(0, a.instances[i].time_running);
+		EXPECT_LE(a.instances[i].time_running, a.instances[i].time_enabled);
+		EXPECT_LT(0, a.instances[i].lost);
+		EXPECT_GT(1000, a.instances[i].lost);
+		EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, a.instances[i].state);
+	}
+}
+
 /* I open an instance by its number. */
 TEST_F(members, reopen_by_instance)
 {
@@ -315,6 +342,7 @@ FIXTURE(group)
 	struct registry		registry;
 	int			leader;
 	int			sibling;
+	int			id;
 };
 
 FIXTURE_SETUP(group)
@@ -335,59 +363,57 @@ FIXTURE_TEARDOWN_PARENT(group)
 	registry_teardown(_metadata, &self->registry);
 }
 
+#define DETACH_GROUP() do {								\
+	self->id = detach(self->leader);						\
+	ASSERT_LT(0, self->id);								\
+	ASSERT_EQ(self->id, DETACH(self->sibling, .id = self->id, .member = 1));	\
+} while (0)
+
 /* A group stays whole and counts on when all of it is closed. */
 TEST_F(group, goes_on_after_close)
 {
 	__u64 before[3], after[3];
-	int leader, sibling, fd;
+	int fd;
 
-	leader = detach(self->leader);
-	sibling = detach(self->sibling);
-	ASSERT_LT(0, leader);
-	ASSERT_LT(leader, sibling);
-	ASSERT_EQ(sizeof(before), read(self->leader, before, sizeof(before)));
+	DETACH_GROUP();
+	fd = VIEW(self->id, 0, .read_format = PERF_FORMAT_GROUP);
+	ASSERT_EQ(sizeof(before), read(fd, before, sizeof(before)));
+	close(fd);
 	close(self->leader);
 	close(self->sibling);
 
 	drive(TRACEPOINT, N);
 
-	fd = reopen(leader);
+	fd = VIEW(self->id, 0, .read_format = PERF_FORMAT_GROUP);
 	ASSERT_EQ(sizeof(after), read(fd, after, sizeof(after)));
 	EXPECT_EQ(2, after[0]);
 	EXPECT_EQ(before[1] + N, after[1]);
 	EXPECT_EQ(before[2] + N, after[2]);
-	EXPECT_LE(0, reopen(sibling));
+	EXPECT_LE(0, reopen_instance(self->id, 1));
 }
 
 /* The leader waits for its siblings; then both can be attached. */
 TEST_F(group, attach_sibling_first)
 {
-	int leader = detach(self->leader), sibling = detach(self->sibling);
-
+	DETACH_GROUP();
 	EXPECT_EQ(-EBUSY, attach(self->leader));
-	EXPECT_TRUE(registry_has(leader));
+	EXPECT_LE(0, reopen_instance(self->id, 0));
 	EXPECT_EQ(0, attach(self->sibling));
-	EXPECT_FALSE(registry_has(sibling));
+	EXPECT_EQ(-ENOENT, reopen_instance(self->id, 1));
 	EXPECT_EQ(0, attach(self->leader));
+	EXPECT_FALSE(registry_has(self->id));
 }
 
 /* A leader goes on alone when its siblings, not detached, are closed. */
 TEST_F(group, leader_alone)
 {
-	int id = detach(self->leader), fd;
-	__u64 before, values[2];
-
-	before = count(self->sibling);
+	self->id = detach(self->leader);
+	ASSERT_LT(0, self->id);
 	close(self->sibling);
 	close(self->leader);
-	ASSERT_NE(-1ULL, before);
 
 	drive(TRACEPOINT, N);
-
-	fd = reopen(id);
-	ASSERT_EQ(sizeof(values), read(fd, values, sizeof(values)));
-	EXPECT_EQ(1, values[0]);
-	EXPECT_LE(N, values[1]);
+	EXPECT_LE(N, count(reopen(self->id)));
 }
 
 TEST_HARNESS_MAIN

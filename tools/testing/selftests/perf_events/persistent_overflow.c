@@ -159,13 +159,13 @@ TEST_F(samples, all)
 	DETACH_IT();
 	drive(CYCLES, 10 * N);
 	REOPEN_IT();
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, session_disable(self->fd));
 	ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, RW));
 	consume(&self->ring, &self->found);
 	EXPECT_LE(N, self->found.samples);
-	EXPECT_ALL(&self->found, count(self->fd));
+	EXPECT_ALL(&self->found, total(self->fd));
 	ASSERT_EQ(0, query(self->fd, &a));
-	EXPECT_EQ(0, a.info.lost);
+	EXPECT_EQ(0, a.info.self.lost);
 }
 
 /* A consumer: until there are so many more samples, or patience ends */
@@ -202,12 +202,12 @@ TEST_F(samples, hand_over)
 	}
 
 	REOPEN_IT();
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, session_disable(self->fd));
 	ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, RW));
 	consume(&self->ring, &self->found);
-	EXPECT_ALL(&self->found, count(self->fd));
+	EXPECT_ALL(&self->found, total(self->fd));
 	ASSERT_EQ(0, query(self->fd, &a));
-	EXPECT_EQ(0, a.info.lost);
+	EXPECT_EQ(0, a.info.self.lost);
 }
 
 /* Nor when both are there, and the one waits until the other lets go. */
@@ -231,10 +231,10 @@ TEST_F(samples, hand_over_at_once)
 		self->fd = fd;
 		ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, RW));
 	}
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, session_disable(self->fd));
 	consume(&self->ring, &self->found);
 	EXPECT_LE(ROUNDS * N * CLOCK_PERIOD / PERIOD, self->found.samples);
-	EXPECT_ALL(&self->found, count(self->fd));
+	EXPECT_ALL(&self->found, total(self->fd));
 }
 
 /* A loop holds the newest samples when somebody looks, without a gap, and does not stop. */
@@ -248,13 +248,13 @@ TEST_F(samples, loop)
 	drive(CYCLES, N);
 	REOPEN_IT();
 	EXPECT_TRUE(eventually((drive(CYCLES, N), count(self->fd)) > room * PERIOD / 5));
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, session_disable(self->fd));
 	ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, PROT_READ));
 	look(&self->ring, &self->found);
 	EXPECT_LE(room, self->found.samples);
 	EXPECT_EQ(0, self->found.others);
 	EXPECT_EQ(0, self->found.gaps);
-	EXPECT_GE(PERIOD / 5, count(self->fd) - self->found.last.count);
+	EXPECT_GE(PERIOD / 5, total(self->fd) - self->found.last.count);
 }
 
 /* The rate of the samples that come from now on is as it should be, more or less. */
@@ -278,16 +278,14 @@ static void expect_rate(struct __test_metadata *_metadata, struct ring *r, unsig
 /* A frequency is kept to with no process, and another one that it is given then. */
 TEST_F(samples, frequency)
 {
-	__u64 freq = FREQ / 4;
-
 	self->attr.freq = 1;
 	self->attr.sample_freq = FREQ;
 	DETACH_IT();
 	REOPEN_IT();
 	ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, RW));
 	expect_rate(_metadata, &self->ring, FREQ);
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_PERIOD, &freq));
-	expect_rate(_metadata, &self->ring, freq);
+	ASSERT_EQ(0, session_period(self->fd, FREQ / 4));
+	expect_rate(_metadata, &self->ring, FREQ / 4);
 }
 
 /* Another period holds from then on, whoever gave it. */
@@ -297,13 +295,13 @@ TEST_F(samples, period)
 
 	DETACH_IT();
 	REOPEN_IT();
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_PERIOD, &period));
+	ASSERT_EQ(0, session_period(self->fd, period));
 	drive(CYCLES, 5 * N);
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, session_disable(self->fd));
 	ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, RW));
 	consume(&self->ring, &self->found);
 	EXPECT_EQ(period, self->found.last.period);
-	EXPECT_LE(count(self->fd) / period - 2, self->found.samples);
+	EXPECT_LE(total(self->fd) / period - 2, self->found.samples);
 	EXPECT_EQ(0, self->found.gaps);
 }
 
@@ -311,9 +309,10 @@ TEST_F(samples, period)
 TEST_F(samples, refresh)
 {
 	self->attr.disabled = 1;
-	DETACH_IT();
+	self->fd = event_open(&self->attr, variant->task ? 0 : -1,
+			      variant->task ? ANY_CPU : 0, -1, 0);
+	ASSERT_LT(0, DETACH(self->fd, .buffer_pages = PAGES));
 	drive(CYCLES, N);
-	REOPEN_IT();
 	ASSERT_EQ(0, count(self->fd));
 	ASSERT_EQ(0, result(ioctl(self->fd, PERF_EVENT_IOC_REFRESH, 3)));
 	EXPECT_TRUE(eventually((drive(CYCLES, N),
@@ -321,7 +320,7 @@ TEST_F(samples, refresh)
 	ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, RW));
 	consume(&self->ring, &self->found);
 	EXPECT_EQ(3, self->found.samples);
-	EXPECT_ALL(&self->found, count(self->fd));
+	EXPECT_ALL(&self->found, total(self->fd));
 }
 
 /* Each who waits for samples is woken by the first one. */
@@ -347,7 +346,7 @@ TEST_F(samples, poll)
 	for (i = 0; i < ROUNDS; i++)
 		ASSERT_EQ(1, read(ready[0], &byte, 1));
 	REOPEN_IT();
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ENABLE, NULL));
+	ASSERT_EQ(0, session_enable(self->fd));
 	drive(CYCLES, N);
 	for (i = 0; i < ROUNDS; i++) {
 		ASSERT_EQ(children[i], waitpid(children[i], &status, 0));

@@ -229,10 +229,11 @@ TEST_F(readers, expired)
 	wake();
 	EXPECT_EQ(POLLIN, ready(self->fds[1]));
 	ASSERT_EQ(0, SET(self->fds[0], .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
-	for (i = 0; i < READERS; i++) {
+	for (i = 1; i < READERS; i++) {
 		EXPECT_TRUE(eventually(ready(self->fds[i]) & POLLHUP));
 		EXPECT_EQ(POLLHUP, ready(self->fds[i]));
 	}
+	EXPECT_EQ(POLLERR, ready(self->fds[0]));
 }
 
 FIXTURE(shared)
@@ -241,6 +242,7 @@ FIXTURE(shared)
 	struct perf_event_attr	attr;
 	struct ring		ring;
 	int			one, two, three;
+	int			id;
 };
 
 /* Three events write to the buffer of the first; nothing is persistent yet. */
@@ -284,36 +286,44 @@ TEST_F(shared, ordinary_without_buffer)
 	EXPECT_EQ(POLLHUP, ready(self->two));
 }
 
-/* Readers of persistent events that share a buffer are told each for himself ... */
-TEST_F(shared, persistent)
-{
-	int again;
+/* Two of them are members of a session. */
+#define DETACH_TWO() do {								\
+	self->id = detach(self->one);							\
+	ASSERT_LT(0, self->id);								\
+	ASSERT_EQ(self->id, DETACH(self->two, .id = self->id, .member = 1));		\
+} while (0)
 
-	ASSERT_LT(0, detach(self->one));
-	ASSERT_LT(0, detach(self->two));
-	again = reopen_at(detach(self->three), -1, 0);
+/* Views of persistent events that share a buffer are told each for itself ... */
+TEST_F(shared, views)
+{
+	int views[4], i;
+
+	DETACH_TWO();
+	for (i = 0; i < ARRAY_LEN(views); i++)
+		views[i] = reopen_instance(self->id, i % 2);
 	wake();
-	EXPECT_EQ(POLLIN, ready(self->two));
-	EXPECT_EQ(POLLIN, ready(self->one));
-	EXPECT_EQ(POLLIN, ready(self->three));
-	EXPECT_EQ(POLLIN, ready(again));
-	EXPECT_EQ(0, ready(self->one));
-	EXPECT_EQ(0, ready(self->two));
-	EXPECT_EQ(0, ready(again));
+	for (i = 0; i < ARRAY_LEN(views); i++)
+		EXPECT_EQ(POLLIN, ready(views[i]));
+	for (i = 0; i < ARRAY_LEN(views); i++)
+		EXPECT_EQ(0, ready(views[i]));
 }
 
-/* ... and those of ordinary ones that share it too neither take from them nor lose. */
-TEST_F(shared, persistent_and_ordinary)
+/* ... and files of ordinary events, or that were detached, neither take from them nor lose. */
+TEST_F(shared, views_and_others)
 {
-	ASSERT_LT(0, detach(self->one));
+	int view;
+
+	DETACH_TWO();
+	view = reopen_instance(self->id, 0);
 	wake();
 	EXPECT_EQ(POLLIN, ready(self->two));
 	EXPECT_EQ(0, ready(self->three));
-	EXPECT_EQ(POLLIN, ready(self->one));
+	EXPECT_EQ(POLLIN, ready(view));
 	wake();
-	EXPECT_EQ(POLLIN, ready(self->one));
+	EXPECT_EQ(POLLIN, ready(view));
 	EXPECT_EQ(POLLIN, ready(self->three));
-	EXPECT_EQ(0, ready(self->two));
+	EXPECT_EQ(0, ready(self->one));
+	EXPECT_EQ(0, ready(view));
 }
 
 /* Detaching brings no news, and takes none away. */
@@ -321,12 +331,13 @@ TEST_F(shared, detached_between)
 {
 	wake();
 	EXPECT_EQ(POLLIN, ready(self->one));
-	ASSERT_LT(0, detach(self->one));
+	self->id = detach(self->one);
+	ASSERT_LT(0, self->id);
 	EXPECT_EQ(0, ready(self->one));
 	wake();
-	ASSERT_LT(0, detach(self->two));
+	ASSERT_EQ(self->id, DETACH(self->two, .id = self->id, .member = 1));
 	EXPECT_EQ(POLLIN, ready(self->one));
-	EXPECT_EQ(POLLIN, ready(self->two));
+	EXPECT_EQ(0, ready(self->two));
 }
 
 /* To who opens it later all is news, also what its maker heard of before he detached it. */
@@ -344,22 +355,23 @@ TEST_F(shared, news_from_before)
 	EXPECT_EQ(0, ready(self->one));
 }
 
-/* A reader whose event is given another buffer begins anew with that. */
+/* A view whose event is given another buffer begins anew with that. */
 TEST_F(shared, other_buffer)
 {
-	int other = event_open(&self->attr, -1, 0, -1, 0), id;
+	int other = event_open(&self->attr, -1, 0, -1, 0), view;
 
-	id = detach(other);
-	ASSERT_LT(0, id);
+	self->id = detach(other);
+	ASSERT_LT(0, self->id);
+	view = reopen(self->id);
 	wake();
-	EXPECT_EQ(POLLIN, ready(other));
+	EXPECT_EQ(POLLIN, ready(view));
 	ASSERT_EQ(0, attach(other));
-	EXPECT_EQ(POLLHUP, ready(other));
+	EXPECT_EQ(POLLHUP, ready(view));
 	ASSERT_EQ(0, ioctl(other, PERF_EVENT_IOC_SET_OUTPUT, self->one));
-	ready(other);
-	EXPECT_EQ(0, ready(other));
+	ready(view);
+	EXPECT_EQ(0, ready(view));
 	wake();
-	EXPECT_EQ(POLLIN, ready(other));
+	EXPECT_EQ(POLLIN, ready(view));
 	EXPECT_EQ(POLLIN, ready(self->two));
 }
 
@@ -375,13 +387,16 @@ static void wait_for_memory(void)
 /* Whatever became of the buffer that I was told of, what is in the next one is news. */
 TEST_F(shared, next_buffer)
 {
-	int fd = event_open(&self->attr, -1, 0, -1, 0), round;
+	int fd = event_open(&self->attr, -1, 0, -1, 0), view = -1, id, round;
 	struct ring r = {};
 
 	for (round = 0; round < 20; round++) {
-		ASSERT_LT(0, DETACH(fd, .buffer_pages = 1));
+		id = DETACH(fd, .buffer_pages = 1);
+		ASSERT_LT(0, id);
+		if (view < 0)
+			view = reopen(id);
 		wake();
-		ASSERT_EQ(POLLIN, ready(fd)) {
+		ASSERT_EQ(POLLIN, ready(view)) {
 			TH_LOG("detached, round %d", round);
 		}
 		ASSERT_EQ(0, attach(fd));
@@ -389,7 +404,7 @@ TEST_F(shared, next_buffer)
 
 		ASSERT_EQ(0, ring_map(&r, fd, 1, RW));
 		wake();
-		ASSERT_EQ(POLLIN, ready(fd)) {
+		ASSERT_EQ(POLLIN, ready(view)) {
 			TH_LOG("mapped, round %d", round);
 		}
 		ASSERT_EQ(0, ring_unmap(&r));

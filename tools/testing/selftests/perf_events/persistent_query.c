@@ -8,6 +8,9 @@
 
 #define SIZE	sizeof(struct perf_persistent_query)
 
+/* As far as it stands still */
+#define FIXED	offsetof(struct perf_persistent_info, count)
+
 static int watched;
 
 static struct perf_event_attr breakpoint(void)
@@ -107,15 +110,18 @@ TEST_F(query, id)
 	EXPECT_STREQ("asked", self->answer.info.name);
 	EXPECT_STREQ("the/label/", self->answer.label);
 	EXPECT_EQ(strlen("the/label/") + 1, self->answer.info.label_size);
-	EXPECT_EQ(0, self->answer.info.owner);
+	EXPECT_EQ(0, self->answer.info.uid);
+	EXPECT_EQ(0, self->answer.info.gid);
+	EXPECT_EQ(0, self->answer.info.mode);
 	EXPECT_EQ(0, self->answer.info.ended);
-	EXPECT_EQ(variant->loop ? PERF_PERSISTENT_OVERWRITE : 0, self->answer.info.flags);
+	EXPECT_EQ(PERF_PERSISTENT_PRIVILEGED | (variant->loop ? PERF_PERSISTENT_OVERWRITE : 0),
+		  self->answer.info.flags);
 }
 
 /* I am told which of its instances I have open. */
 TEST_F(query, self)
 {
-	const struct perf_persistent_instance *inst = &self->answer.info.self;
+	const struct perf_persistent_info *inst = &self->answer.info.self;
 	__u64 event_id = 0;
 
 	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ID, &event_id));
@@ -128,16 +134,25 @@ TEST_F(query, self)
 	EXPECT_EQ(event_id, inst->event_id);
 	EXPECT_EQ(variant->sampling, !!inst->buffer_id);
 	EXPECT_EQ(1, self->answer.info.nr_instances);
-	EXPECT_EQ(0, memcmp(inst, &self->answer.instances[0], sizeof(*inst)));
+	EXPECT_EQ(0, memcmp(inst, &self->answer.instances[0], FIXED));
 }
 
-/* A buffer without another event has one: this. */
-TEST_F(query, only_sharer)
+/* I am told what each counted, for how long, and what was lost of it. */
+TEST_F(query, counts)
 {
-	EXPECT_EQ(variant->sampling, self->answer.info.nr_sharers);
-	if (variant->sampling)
-		EXPECT_EQ(0, memcmp(&self->answer.info.self, &self->answer.sharers[0],
-				    sizeof(self->answer.info.self)));
+	struct perf_persistent_info *inst = &self->answer.info.self;
+	__u64 before;
+
+	drive(variant->event, 10);
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	before = inst->count;
+	ASSERT_EQ(0, query(self->fd, &self->answer));
+	EXPECT_LE(before + 10, inst->count);
+	EXPECT_EQ(count(self->fd), inst->count);
+	EXPECT_LT(0, inst->time_running);
+	EXPECT_LE(inst->time_running, inst->time_enabled);
+	EXPECT_EQ(0, inst->lost);
+	EXPECT_EQ(0, memcmp(inst, &self->answer.instances[0], sizeof(*inst)));
 }
 
 /* I get the attr as it was given to perf_event_open(). */
@@ -186,23 +201,20 @@ TEST_F(query, times)
 /* The pointers that I passed come back as they were. */
 TEST_F(query, pointers)
 {
-	EXPECT_EQ(SIZE, self->answer.info.size);
 	EXPECT_EQ(addr(&self->answer.attr), self->answer.info.attr);
 	EXPECT_EQ(addr(self->answer.label), self->answer.info.label);
 	EXPECT_EQ(addr(self->answer.instances), self->answer.info.instances);
-	EXPECT_EQ(addr(self->answer.sharers), self->answer.info.sharers);
 }
 
 /* Where I have no room I am told how much it takes. */
 TEST_F(query, no_room)
 {
-	struct perf_persistent_query q = { .size = SIZE };
+	struct perf_persistent_query q = {};
 
 	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &q));
 	EXPECT_EQ(kernel_attr_size(), q.attr_size);
 	EXPECT_EQ(strlen("the/label/") + 1, q.label_size);
 	EXPECT_EQ(1, q.nr_instances);
-	EXPECT_EQ(variant->sampling, q.nr_sharers);
 }
 
 /* Where I have little room I get as much as fits, and nothing is written beyond. */
@@ -210,7 +222,6 @@ TEST_F(query, little_room)
 {
 	char attr[PERF_ATTR_SIZE_VER0 + 1] = "", label[4] = "";
 	struct perf_persistent_query q = {
-		.size		= SIZE,
 		.attr		= addr(attr),
 		.attr_size	= PERF_ATTR_SIZE_VER0,
 		.label		= addr(label),
@@ -270,9 +281,8 @@ TEST_F(answer, default_name)
 TEST_F(answer, some_instances)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
-	struct perf_persistent_instance inst[2] = {};
+	struct perf_persistent_info inst[2] = {};
 	struct perf_persistent_query q = {
-		.size		= SIZE,
 		.instances	= addr(inst),
 		.nr_instances	= 1,
 	};
@@ -290,51 +300,51 @@ TEST_F(answer, some_instances)
 /* A newer program passes a longer struct and gets zeroes for what is not known. */
 TEST_F(answer, longer)
 {
-	__u64 longer[SIZE / 8 + 2] = { SIZE + 16 };
+	__u64 longer[SIZE / 8 + 2] = {};
+	unsigned int cmd = sized(PERF_EVENT_IOC_QUERY_PERSISTENT, sizeof(longer));
 
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_QUERY_PERSISTENT, longer));
-	EXPECT_EQ(SIZE + 16, ((struct perf_persistent_query *)longer)->size);
+	ASSERT_EQ(0, event_ioctl(self->fd, cmd, longer));
+	EXPECT_EQ(self->id, ((struct perf_persistent_query *)longer)->self.id);
 	EXPECT_EQ(0, longer[SIZE / 8]);
 	EXPECT_EQ(0, longer[SIZE / 8 + 1]);
 
 	longer[SIZE / 8 + 1] = 1;
-	EXPECT_EQ(-E2BIG, event_ioctl(self->fd, PERF_EVENT_IOC_QUERY_PERSISTENT, longer));
+	EXPECT_EQ(-E2BIG, event_ioctl(self->fd, cmd, longer));
 }
 
 /* What I leave in the fields that the kernel fills does not matter. */
 TEST_F(answer, garbage_is_overwritten)
 {
 	struct perf_persistent_query q = {
-		.size		= SIZE,
 		.flags		= -1,
 		.ttl		= -1,
 		.offline_count	= -1,
-		.lost		= -1,
+		.self.lost	= -1,
 		.ended		= -1,
 	};
 
 	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &q));
-	EXPECT_EQ(0, q.flags);
+	EXPECT_EQ(PERF_PERSISTENT_PRIVILEGED, q.flags);
 	EXPECT_EQ(0, q.ttl);
-	EXPECT_EQ(0, q.lost);
+	EXPECT_EQ(0, q.self.lost);
 	EXPECT_EQ(0, q.offline_count);
 	EXPECT_EQ(0, q.ended);
 }
 
-/* A struct that is too small, too long or not there is refused. */
+/* A struct that is too small or not there is refused. */
 TEST_F(answer, bad_struct)
 {
-	struct perf_persistent_query q = { .size = PERF_PERSISTENT_QUERY_SIZE_VER0 - 1 };
+	struct perf_persistent_query q = {};
+	unsigned int cmd = sized(PERF_EVENT_IOC_QUERY_PERSISTENT, SIZE - 8);
 
-	EXPECT_EQ(240, PERF_PERSISTENT_QUERY_SIZE_VER0);
-	EXPECT_EQ(-EINVAL, event_ioctl(self->fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &q));
-	q.size = getpagesize() + 1;
-	EXPECT_EQ(-E2BIG, event_ioctl(self->fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &q));
+	EXPECT_EQ(256, PERF_PERSISTENT_QUERY_SIZE_VER0);
+	EXPECT_EQ(PERF_PERSISTENT_QUERY_SIZE_VER0, SIZE);
+	EXPECT_EQ(-EINVAL, event_ioctl(self->fd, cmd, &q));
 	EXPECT_EQ(-EFAULT, event_ioctl(self->fd, PERF_EVENT_IOC_QUERY_PERSISTENT, NULL));
 }
 
 #define EXPECT_QUERY(error, ...) do {						\
-	struct perf_persistent_query q = { .size = SIZE, __VA_ARGS__ };	\
+	struct perf_persistent_query q = { __VA_ARGS__ };			\
 	EXPECT_EQ(error, event_ioctl(self->fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &q)); \
 } while (0)
 
@@ -344,8 +354,7 @@ TEST_F(answer, bad_addresses)
 	EXPECT_QUERY(-EFAULT, .attr = 8, .attr_size = 8);
 	EXPECT_QUERY(-EFAULT, .label = 8, .label_size = 8);
 	EXPECT_QUERY(-EFAULT, .instances = 8, .nr_instances = 8);
-	EXPECT_QUERY(-EFAULT, .sharers = 8, .nr_sharers = 8);
-	EXPECT_QUERY(0, .attr = 8, .label = 8, .instances = 8, .sharers = 8);
+	EXPECT_QUERY(0, .attr = 8, .label = 8, .instances = 8);
 }
 
 /* I am told who leads a group and who belongs to one. */
@@ -355,11 +364,11 @@ TEST_F(answer, group)
 	int sibling = event_open(&attr, -1, 0, self->fd, 0);
 	struct answer a;
 
-	ASSERT_LT(0, detach(sibling));
+	ASSERT_EQ(self->id, DETACH(sibling, .id = self->id, .member = 1));
 	ASSERT_EQ(0, query(self->fd, &a));
-	EXPECT_EQ(PERF_PERSISTENT_GROUP_LEADER, a.info.flags);
+	EXPECT_EQ(PERF_PERSISTENT_PRIVILEGED | PERF_PERSISTENT_GROUP_LEADER, a.info.flags);
 	ASSERT_EQ(0, query(sibling, &a));
-	EXPECT_EQ(PERF_PERSISTENT_GROUP_SIBLING, a.info.flags);
+	EXPECT_EQ(PERF_PERSISTENT_PRIVILEGED | PERF_PERSISTENT_GROUP_SIBLING, a.info.flags);
 }
 
 /* I am told that a CPU is offline; what was counted there I can read. */
@@ -457,7 +466,6 @@ TEST_F(answer, filter)
 	static const char filter[] = "__syscall_nr > 7";
 	char seen[64] = "";
 	struct perf_persistent_query q = {
-		.size		= SIZE,
 		.filter		= addr(seen),
 		.filter_size	= sizeof(seen),
 	};

@@ -246,8 +246,8 @@ static void work(int id)
 	for (;;) {
 		leader = event_open(&attr, -1, HOT_CPU, -1, 0);
 		sibling = event_open(&other, -1, HOT_CPU, leader, 0);
-		DETACH(leader, .buffer_pages = 1);
-		DETACH(sibling, .id = id, .member = getpid() % 100 + 1);
+		DETACH(leader, .id = id, .member = getpid() % 50 + 1, .buffer_pages = 1);
+		DETACH(sibling, .id = id, .member = getpid() % 50 + 51);
 		event_ioctl(sibling, PERF_EVENT_IOC_DISABLE, NULL);
 		drive_there(TRACEPOINT, 10);
 		fd = reopen_at(id, -1, HOT_CPU);

@@ -91,7 +91,7 @@ TEST_F(full, loses_and_counts)
 	EXPECT_EQ(N, ring_samples(&r) + lost(self->fd));
 
 	ASSERT_EQ(0, query(self->fd, &a));
-	EXPECT_EQ(lost(self->fd), a.info.lost);
+	EXPECT_EQ(lost(self->fd), a.info.self.lost);
 	snprintf(path, sizeof(path), REGISTRY "/ids/%d/lost", self->id);
 	EXPECT_EQ(lost(self->fd), read_number(path));
 }
@@ -205,6 +205,7 @@ struct loop {
 	struct ring		ring;
 	char			*copy;
 	int			fd;
+	int			id;
 	int			nr_ids;
 	__u64			ids[3];
 };
@@ -217,20 +218,19 @@ static int loop_add(struct loop *loop, struct perf_event_attr attr)
 	fd = event_open(&attr, -1, pin(0), -1, 0);
 	err = event_ioctl(fd, PERF_EVENT_IOC_ID, &loop->ids[loop->nr_ids]);
 	if (!err && loop->nr_ids++)
-		err = result(ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, loop->fd)) ?: detach(fd);
+		err = result(ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, loop->fd)) ?:
+		      DETACH(fd, .id = loop->id, .member = loop->nr_ids - 1);
 
 	return err < 0 ? err : fd;
 }
 
 static int loop_open(struct loop *loop, unsigned int pages)
 {
-	int err;
-
 	memset(loop, 0, sizeof(*loop));
 	loop->fd = loop_add(loop, numbered());
-	err = DETACH(loop->fd, .buffer_pages = pages);
-	if (err < 0)
-		return err;
+	loop->id = DETACH(loop->fd, .buffer_pages = pages);
+	if (loop->id < 0)
+		return loop->id;
 	loop->copy = malloc(pages * getpagesize());
 
 	return ring_map(&loop->ring, loop->fd, pages, PROT_READ);

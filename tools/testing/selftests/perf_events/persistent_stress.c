@@ -132,7 +132,8 @@ static void close_slot(void)
 
 static void reopen_slot(void)
 {
-	int fd = below(2) ? reopen_instance(any_id(), below(4)) :
+	int fd = below(2) ? VIEW(any_id(), below(4), .disabled = below(2),
+				 .read_format = below(PERF_FORMAT_MAX)) :
 			    reopen_at(any_id(), -1, any_cpu());
 
 	fill_slot(any_slot(), fd);
@@ -173,9 +174,33 @@ static void rename_slot(void)
 	    .name = below(4) ? addr(name) : 0);
 }
 
-static void suspend_slot(void)
+static void hold_slot(void)
 {
-	suspend(any_slot()->fd);
+	if (below(2))
+		hold(any_slot()->fd);
+	else
+		hold_member(any_slot()->fd, below(4));
+}
+
+static void control_session(void)
+{
+	static const __u32 flags[] = {
+		PERF_PERSISTENT_SET_ENABLE, PERF_PERSISTENT_SET_DISABLE,
+		PERF_PERSISTENT_SET_PERIOD,
+	};
+
+	SET(any_slot()->fd, .flags = flags[below(ARRAY_LEN(flags))], .member = below(4),
+	    .period = 100000 + below(100000));
+}
+
+static void give_session(void)
+{
+	static const __u32 flags[] = {
+		PERF_PERSISTENT_SET_UID, PERF_PERSISTENT_SET_GID, PERF_PERSISTENT_SET_MODE,
+	};
+
+	SET(any_slot()->fd, .flags = flags[below(ARRAY_LEN(flags))],
+	    .uid = below(2) * USER, .gid = below(2) * USER, .mode = below(01000));
 }
 
 static void ask_slot(void)
@@ -231,7 +256,7 @@ static void control_all(void)
 static void read_sysfs(void)
 {
 	static const char * const files[] = {
-		"name", "owner", "age", "time_left", "members",
+		"name", "uid", "gid", "mode", "age", "time_left", "members",
 		"instances", "cpus", "types", "buffer_bytes", "lost",
 	};
 	char path[128], buf[4096];
@@ -287,9 +312,9 @@ static void become_another(void)
 static void (* const steps[])(void) = {
 	open_slot, open_slot, open_task, detach_slot, detach_slot, join_slot, reopen_slot,
 	reopen_slot, attach_slot, close_slot, map_slot, map_slot, unmap_slot, set_slot,
-	rename_slot, suspend_slot, ask_slot, read_slot, poll_slot, poll_slot, redirect_slot,
-	protect_slot, control_slot, control_slot, control_all, read_sysfs, make_happen,
-	have_child, become_another,
+	rename_slot, hold_slot, ask_slot, read_slot, poll_slot, poll_slot, redirect_slot,
+	protect_slot, control_slot, control_slot, control_all, control_session, give_session,
+	read_sysfs, make_happen, have_child, become_another,
 };
 
 static void work(unsigned int seed)

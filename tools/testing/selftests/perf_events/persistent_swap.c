@@ -119,29 +119,29 @@ TEST_F(swap, exec)
 	expect_one_executed(_metadata, variant->event, self->fd, &self->target, false);
 }
 
-/* ... also if the event was suspended just then ... */
-TEST_F(swap, exec_suspended)
+/* ... also if the event was held just then ... */
+TEST_F(swap, exec_held)
 {
 	int fd;
 
 	self->id = detach_on_exec(self->attr, &self->target, &self->fd);
 	ASSERT_LT(0, self->id);
 	fd = reopen(self->id);
-	ASSERT_EQ(0, suspend(fd));
+	ASSERT_EQ(0, hold(fd));
 	ASSERT_EQ(0, target_program(&self->target, "/proc/self/exe"));
 	close(fd);
 	expect_one_executed(_metadata, variant->event, self->fd, &self->target, false);
 }
 
 /* ... and they took turns before that was over ... */
-TEST_F(swap, exec_suspended_for_long)
+TEST_F(swap, exec_held_for_long)
 {
 	int fd;
 
 	self->id = detach_on_exec(self->attr, &self->target, &self->fd);
 	ASSERT_LT(0, self->id);
 	fd = reopen(self->id);
-	ASSERT_EQ(0, suspend(fd));
+	ASSERT_EQ(0, hold(fd));
 	ASSERT_EQ(0, target_program(&self->target, "/proc/self/exe"));
 	ASSERT_TRUE(swap(&self->target));
 	close(fd);
@@ -149,14 +149,14 @@ TEST_F(swap, exec_suspended_for_long)
 }
 
 /* ... and so with the child. */
-TEST_F(swap, child_execs_suspended)
+TEST_F(swap, child_execs_held)
 {
 	int fd;
 
 	self->id = detach_on_exec(self->attr, &self->target, &self->fd);
 	ASSERT_LT(0, self->id);
 	fd = reopen(self->id);
-	ASSERT_EQ(0, suspend(fd));
+	ASSERT_EQ(0, hold(fd));
 	ASSERT_EQ(0, TELL(self->target.child, EXEC, .path = "/proc/self/exe"));
 	ASSERT_TRUE(swap(&self->target));
 	close(fd);
@@ -211,7 +211,7 @@ TEST_F(swap, group)
 	EXPECT_LE(0, in_time(reopen_instance(self->id, 0)));
 	EXPECT_LE(0, in_time(reopen_instance(self->id, 1)));
 	EXPECT_EQ(0, in_time(SET(sibling, .flags = PERF_PERSISTENT_SET_COMMITTED)));
-	EXPECT_EQ(0, in_time(suspend(self->fd)));
+	EXPECT_EQ(0, in_time(hold(reopen_instance(self->id, 0))));
 
 	/* All of them have to be mine. */
 	ASSERT_EQ(0, TELL(self->target.child, BECOME, .value = OTHER));

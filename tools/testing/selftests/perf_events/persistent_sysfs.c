@@ -15,6 +15,7 @@ FIXTURE(sysfs)
 	struct registry		registry;
 	int			cpu;
 	int			fd;
+	int			view;
 	int			id;
 };
 
@@ -30,6 +31,8 @@ FIXTURE_SETUP(sysfs)
 	self->id = DETACH(self->fd, .name = addr("shown"), .label = addr(SECRET),
 			  .buffer_pages = 4);
 	ASSERT_LT(0, self->id);
+	self->view = reopen(self->id);
+	ASSERT_LE(0, self->view);
 }
 
 FIXTURE_TEARDOWN_PARENT(sysfs)
@@ -120,7 +123,9 @@ TEST_F(sysfs, agrees_with_query)
 	snprintf(type, sizeof(type), "%u:0x%llx", a.attr.type, a.attr.config);
 
 	EXPECT_STREQ(a.info.name, show(self->id, "name"));
-	EXPECT_STREQ("0", show(self->id, "owner"));
+	EXPECT_STREQ("0", show(self->id, "uid"));
+	EXPECT_STREQ("0", show(self->id, "gid"));
+	EXPECT_STREQ("0000", show(self->id, "mode"));
 	EXPECT_STREQ("0", show(self->id, "time_left"));
 	EXPECT_STREQ("1", show(self->id, "members"));
 	EXPECT_STREQ("1", show(self->id, "instances"));
@@ -128,7 +133,7 @@ TEST_F(sysfs, agrees_with_query)
 	EXPECT_STREQ(type, show(self->id, "types"));
 	EXPECT_EQ((a.info.buffer_pages + 1) * getpagesize(),
 		  show_number(self->id, "buffer_bytes"));
-	EXPECT_EQ(a.info.lost, show_number(self->id, "lost"));
+	EXPECT_EQ(a.info.self.lost, show_number(self->id, "lost"));
 	age = show_number(self->id, "age");
 	EXPECT_LE(a.info.age, age);
 	ASSERT_EQ(0, query(self->fd, &a));
@@ -152,10 +157,21 @@ TEST_F(sysfs, lost)
 	for (i = 0; i < 2; i++) {
 		event_ioctl(fd[i], PERF_EVENT_IOC_DISABLE, NULL);
 		ASSERT_EQ(0, query(fd[i], &a));
-		EXPECT_LT(0, a.info.lost);
-		lost += a.info.lost;
+		EXPECT_LT(0, a.info.self.lost);
+		lost += a.info.self.lost;
 	}
 	EXPECT_EQ(lost, show_number(self->id, "lost"));
+}
+
+/* Whose it is and who may do what with it is there as I set it. */
+TEST_F(sysfs, rights)
+{
+	ASSERT_EQ(0, SET(self->fd, .uid = USER, .gid = OTHER, .mode = 0750,
+			 .flags = PERF_PERSISTENT_SET_UID | PERF_PERSISTENT_SET_GID |
+				  PERF_PERSISTENT_SET_MODE));
+	EXPECT_STREQ("1000", show(self->id, "uid"));
+	EXPECT_STREQ("1001", show(self->id, "gid"));
+	EXPECT_STREQ("0750", show(self->id, "mode"));
 }
 
 /* It counts instances and members, and lists the CPUs. */
@@ -214,19 +230,6 @@ TEST_F(sysfs, shared_buffer)
 	EXPECT_EQ(5 * getpagesize(), show_number(self->id, "buffer_bytes"));
 }
 
-/* And once in each id that writes to it. */
-TEST_F(sysfs, shared_by_two_ids)
-{
-	struct perf_event_attr attr = sampling_attr(FAULTS);
-	int fd = event_open(&attr, -1, self->cpu, -1, 0), other;
-
-	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, self->fd));
-	other = detach(fd);
-	ASSERT_LT(0, other);
-	EXPECT_EQ(5 * getpagesize(), show_number(self->id, "buffer_bytes"));
-	EXPECT_EQ(5 * getpagesize(), show_number(other, "buffer_bytes"));
-}
-
 /* With the last instance everything of it is gone. */
 TEST_F(sysfs, gone_after_attach)
 {
@@ -251,7 +254,7 @@ TEST_F(sysfs, gone_while_open)
 	ASSERT_EQ(0, attach(self->fd));
 	EXPECT_EQ(-1, read(name, buf, sizeof(buf)));
 	EXPECT_EQ(ENODEV, errno);
-	EXPECT_EQ(-1, openat(dir, "owner", O_RDONLY));
+	EXPECT_EQ(-1, openat(dir, "uid", O_RDONLY));
 }
 
 /* Reads everything of the registry; counts what no stranger should find there */
@@ -290,12 +293,12 @@ TEST_F(sysfs, stranger)
 	snprintf(pid, sizeof(pid), "%d", getpid());
 	ASSERT_EQ(0, become(USER));
 
-	EXPECT_STREQ("0", show(self->id, "owner"));
+	EXPECT_STREQ("0", show(self->id, "uid"));
 	EXPECT_STREQ("shown", show(self->id, "name"));
 	EXPECT_STREQ("1", show(self->id, "instances"));
 	search("shown");
 	EXPECT_EQ(1, secrets);
-	EXPECT_EQ(11, files);
+	EXPECT_EQ(13, files);
 	search(SECRET);
 	EXPECT_EQ(0, secrets);
 	search(program_invocation_short_name);
@@ -337,8 +340,9 @@ TEST_F(sysfs, user_namespace)
 {
 	ASSERT_EQ(0, become(USER));
 	ASSERT_EQ(0, unshare(CLONE_NEWUSER));
-	EXPECT_STREQ("65534", show(self->id, "owner"));
-	EXPECT_STREQ("65534", fdinfo_line(self->fd, "persistent-owner"));
+	EXPECT_STREQ("65534", show(self->id, "uid"));
+	EXPECT_STREQ("65534", show(self->id, "gid"));
+	EXPECT_STREQ("65534", fdinfo_line(self->view, "persistent-uid"));
 }
 
 /* Reading it all while ids come and go neither hangs nor finds one without a number. */
@@ -375,7 +379,7 @@ TEST_F(sysfs, fdinfo)
 	EXPECT_STREQ("shown", fdinfo_line(fd, "persistent-name"));
 	EXPECT_STREQ("0", fdinfo_line(fd, "persistent-member"));
 	EXPECT_STREQ("0", fdinfo_line(fd, "persistent-instance"));
-	EXPECT_STREQ("0", fdinfo_line(fd, "persistent-owner"));
+	EXPECT_STREQ("0", fdinfo_line(fd, "persistent-uid"));
 	EXPECT_EQ(self->cpu, atoi(fdinfo_line(fd, "persistent-cpu")));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, atoi(fdinfo_line(fd, "persistent-state")));
 	EXPECT_STREQ("0", fdinfo_line(fd, "persistent-time-left"));
@@ -387,6 +391,7 @@ TEST_F(sysfs, fdinfo_ordinary)
 {
 	ASSERT_EQ(0, attach(self->fd));
 	EXPECT_EQ(NULL, fdinfo_line(self->fd, "persistent-id"));
+	EXPECT_EQ(NULL, fdinfo_line(self->view, "persistent-id"));
 	EXPECT_STREQ("0", fdinfo_line(self->fd, "pos"));
 }
 
@@ -396,6 +401,7 @@ TEST_F(sysfs, fdinfo_of_instance)
 	int fd = join(self->id, TRACEPOINT, self->cpu, 7);
 
 	event_ioctl(fd, PERF_EVENT_IOC_DISABLE, NULL);
+	fd = reopen_instance(self->id, 1);
 	EXPECT_STREQ("7", fdinfo_line(fd, "persistent-member"));
 	EXPECT_STREQ("1", fdinfo_line(fd, "persistent-instance"));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, atoi(fdinfo_line(fd, "persistent-state")));

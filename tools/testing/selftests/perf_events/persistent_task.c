@@ -245,7 +245,8 @@ TEST_F(task, query)
 	EXPECT_EQ(0, a.info.ended);
 	EXPECT_EQ(variant->inherit, (bool)a.attr.inherit);
 	ASSERT_EQ(1, a.info.nr_instances);
-	EXPECT_EQ(0, memcmp(&a.info.self, &a.instances[0], sizeof(a.info.self)));
+	EXPECT_EQ(0, memcmp(&a.info.self, &a.instances[0],
+			    offsetof(struct perf_persistent_info, count)));
 	EXPECT_EQ(0, a.info.cgroup_size);
 	EXPECT_EQ(0, a.info.buffer_pages);
 }
@@ -264,14 +265,14 @@ TEST_F(task, children)
 	EXPECT_EQ(1, registry_count("ids"));
 }
 
-/* Turning it off and on, and back to 0, reaches the children. */
+/* Turning it off and on reaches the children, and what I count from 0 has them in it. */
 TEST_F(task, controls_children)
 {
 	int times = variant->inherit ? 2 : 1;
 	__u64 before;
 
 	ASSERT_LT(0, TELL(SPAWN));
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, session_disable(self->fd));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, state_of(self->fd));
 	before = count(self->fd);
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
@@ -280,7 +281,7 @@ TEST_F(task, controls_children)
 
 	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_RESET, NULL));
 	EXPECT_EQ(0, count(self->fd));
-	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ENABLE, NULL));
+	ASSERT_EQ(0, session_enable(self->fd));
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
 	ASSERT_EQ(0, TELL_CHILD(DRIVE, .value = N));
 	EXPECT_MORE(times * N, 0);
@@ -331,16 +332,16 @@ TEST_F(task, persistent_at_open)
 	EXPECT_MORE(N, 0);
 }
 
-/* Suspending it suspends the children, and what ends that brings them back. */
-TEST_F(task, suspend)
+/* Holding it holds the children, and what ends that brings them back. */
+TEST_F(task, hold)
 {
 	int times = variant->inherit ? 2 : 1;
 	int fd = reopen(self->id);
 	__u64 before;
 
 	ASSERT_LT(0, TELL(SPAWN));
-	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_SUSPEND, NULL));
-	EXPECT_EQ(PERF_PERSISTENT_STATE_SUSPENDED, state_of(self->fd));
+	ASSERT_EQ(0, hold(fd));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_HELD, state_of(self->fd));
 	before = count(self->fd);
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
 	ASSERT_EQ(0, TELL_CHILD(DRIVE, .value = N));
@@ -372,11 +373,11 @@ TEST_F(task, remove_on_exec)
 	EXPECT_MORE(N, 0);
 	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, state_of(self->fd));
 
-	/* It is nowhere any more, so that suspending it does nothing. */
-	EXPECT_EQ(0, TELL(SUSPEND_OWN, .value = self->id));
+	/* It is nowhere any more, so that holding it does nothing. */
+	EXPECT_EQ(0, TELL(HOLD_OWN, .value = self->id));
 }
 
-/* What is to begin with the program does, or as soon as nobody suspends it. */
+/* What is to begin with the program does, or as soon as nobody holds it. */
 TEST_F(task, enable_on_exec)
 {
 	int fd;
@@ -392,7 +393,7 @@ TEST_F(task, enable_on_exec)
 	EXPECT_EQ(0, count(self->fd));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, state_of(self->fd));
 
-	ASSERT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_SUSPEND, NULL));
+	ASSERT_EQ(0, hold(fd));
 	ASSERT_EQ(0, target_program(&self->target, "/proc/self/exe"));
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
 	EXPECT_EQ(0, count(self->fd));

@@ -29,7 +29,7 @@ enum verb {
 	DRIVE,		/* make an event happen that often */
 	DETACH_OWN,	/* open and detach an event on itself */
 	REOPEN_OWN,	/* ask for its own event of that id */
-	SUSPEND_OWN,	/* an event of that id, for as long as it lives */
+	HOLD_OWN,	/* the session of that id, for as long as it lives */
 	CLOSE,		/* what DETACH_OWN opened */
 	TURN_OFF,	/* all its events */
 	BECOME,		/* another user */
@@ -125,8 +125,8 @@ static inline int target_obey(struct target_side *t, const struct order *o)
 		       event_ioctl(t->event, PERF_EVENT_IOC_DETACH, &o->detach);
 	case REOPEN_OWN:
 		return reopen_at(o->value, 0, o->cpu);
-	case SUSPEND_OWN:
-		return event_ioctl(reopen(o->value), PERF_EVENT_IOC_SUSPEND, NULL);
+	case HOLD_OWN:
+		return hold(reopen(o->value));
 	case CLOSE:
 		return result(close(t->event));
 	case TURN_OFF:
@@ -256,7 +256,6 @@ static inline int target_detach(struct target *t, enum who maker,
 {
 	int fd, id;
 
-	d.size = sizeof(d);
 	if (maker == OWN)
 		return ORDER(t->sock, DETACH_OWN, .attr = *attr, .cpu = cpu, .detach = d);
 

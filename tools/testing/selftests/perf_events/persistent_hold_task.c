@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: suspended with their children, their group, and the
+ * Persistent perf events: held with their children, their group, and the
  * CPU that they are on.
  */
 #include <signal.h>
@@ -17,7 +17,7 @@ FIXTURE(inherited)
 	struct registry		registry;
 	int			fd;
 	int			id;
-	int			suspender;
+	int			holder;
 	int			commands[2], answers[2];
 	pid_t			child;
 };
@@ -73,7 +73,7 @@ static void obey(int commands, int answers)
 			storm();
 			break;
 		case 'x':
-			execl("/proc/self/exe", "persistent_suspend_task", "obey", in, out, NULL);
+			execl("/proc/self/exe", "persistent_hold_task", "obey", in, out, NULL);
 			break;
 		}
 		write(answers, &command, 1);
@@ -115,8 +115,8 @@ FIXTURE_SETUP(inherited)
 	self->fd = event_open(&attr, self->child, ANY_CPU, -1, PERF_FLAG_FD_CLOEXEC);
 	self->id = detach(self->fd);
 	ASSERT_LT(0, self->id);
-	self->suspender = reopen(self->id);
-	ASSERT_LE(0, self->suspender);
+	self->holder = reopen(self->id);
+	ASSERT_LE(0, self->holder);
 }
 
 FIXTURE_TEARDOWN_PARENT(inherited)
@@ -131,11 +131,11 @@ TEST_F(inherited, existing_child)
 	TELL("f");
 	TELL("d");
 	EXPECT_EQ(N, count(self->fd));
-	ASSERT_EQ(0, suspend(self->suspender));
-	EXPECT_EQ(PERF_PERSISTENT_STATE_SUSPENDED, state_of(self->fd));
+	ASSERT_EQ(0, hold(self->holder));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_HELD, state_of(self->fd));
 	TELL("d");
 	EXPECT_EQ(N, count(self->fd));
-	close(self->suspender);
+	close(self->holder);
 	TELL("d");
 	EXPECT_EQ(2 * N, count(self->fd));
 }
@@ -144,13 +144,13 @@ TEST_F(inherited, existing_child)
 TEST_F(inherited, new_child)
 {
 	TELL("x");
-	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, hold(self->holder));
 	TELL("f");
 	TELL("d");
 	TELL("f");
 	TELL("d");
 	EXPECT_EQ(0, count(self->fd));
-	close(self->suspender);
+	close(self->holder);
 	TELL("d");
 	EXPECT_EQ(N, count(self->fd));
 	TELL("f");
@@ -161,12 +161,12 @@ TEST_F(inherited, new_child)
 /* What begins with a program that is executed meanwhile begins when I am done. */
 TEST_F(inherited, exec_meanwhile)
 {
-	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, hold(self->holder));
 	TELL("x");
 	TELL("d");
 	EXPECT_EQ(0, count(self->fd));
-	EXPECT_EQ(PERF_PERSISTENT_STATE_SUSPENDED, state_of(self->fd));
-	close(self->suspender);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_HELD, state_of(self->fd));
+	close(self->holder);
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
 	TELL("d");
 	EXPECT_EQ(N, count(self->fd));
@@ -176,11 +176,11 @@ TEST_F(inherited, exec_meanwhile)
 TEST_F(inherited, child_execs_meanwhile)
 {
 	TELL("f");
-	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, hold(self->holder));
 	TELL("x");
 	TELL("d");
 	EXPECT_EQ(0, count(self->fd));
-	close(self->suspender);
+	close(self->holder);
 	TELL("d");
 	EXPECT_EQ(N, count(self->fd));
 }
@@ -192,11 +192,11 @@ TEST_F(inherited, child_of_child)
 	TELL("x");
 	TELL("d");
 	EXPECT_EQ(N, count(self->fd));
-	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, hold(self->holder));
 	TELL("f");
 	TELL("d");
 	EXPECT_EQ(N, count(self->fd));
-	close(self->suspender);
+	close(self->holder);
 	TELL("d");
 	EXPECT_EQ(2 * N, count(self->fd));
 }
@@ -206,20 +206,20 @@ TEST_F(inherited, controlled_meanwhile)
 {
 	TELL("x");
 	TELL("f");
-	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, hold(self->holder));
 	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
 	TELL("f");
-	close(self->suspender);
+	close(self->holder);
 	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, state_of(self->fd));
 	TELL("d");
 	EXPECT_EQ(0, count(self->fd));
 
-	self->suspender = reopen(self->id);
-	ASSERT_EQ(0, suspend(self->suspender));
+	self->holder = reopen(self->id);
+	ASSERT_EQ(0, hold(self->holder));
 	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ENABLE, NULL));
 	TELL("d");
 	EXPECT_EQ(0, count(self->fd));
-	close(self->suspender);
+	close(self->holder);
 	TELL("d");
 	EXPECT_EQ(N, count(self->fd));
 }
@@ -230,12 +230,12 @@ TEST_F(inherited, exits_meanwhile)
 	TELL("x");
 	TELL("f");
 	TELL("d");
-	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, hold(self->holder));
 	close(self->commands[1]);
 	ASSERT_EQ(self->child, waitpid(self->child, NULL, 0));
 	EXPECT_EQ(N, count(self->fd));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, state_of(self->fd));
-	close(self->suspender);
+	close(self->holder);
 	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, state_of(self->fd));
 	EXPECT_EQ(N, count(self->fd));
 }
@@ -251,13 +251,13 @@ TEST_F_TIMEOUT(inherited, while_forking, 120)
 	for (i = 0; i < ROUNDS; i++) {
 		before = count(self->fd);
 		ASSERT_TRUE(eventually(count(self->fd) > before));
-		ASSERT_EQ(0, suspend(self->suspender));
+		ASSERT_EQ(0, hold(self->holder));
 		before = count(self->fd);
 		drive(CLOCK, N);
 		/* What a CPU was in the middle of counts still, as it does with DISABLE. */
 		EXPECT_LE(count(self->fd), before + sysconf(_SC_NPROCESSORS_ONLN));
-		close(self->suspender);
-		self->suspender = reopen(self->id);
+		close(self->holder);
+		self->holder = reopen(self->id);
 	}
 	ASSERT_EQ(0, kill(self->child, SIGKILL));
 	ASSERT_EQ(self->child, waitpid(self->child, NULL, 0));
@@ -267,7 +267,7 @@ FIXTURE(group)
 {
 	struct registry		registry;
 	int			leader, sibling;
-	int			id, sibling_id;
+	int			id;
 };
 
 FIXTURE_VARIANT(group)
@@ -295,8 +295,8 @@ FIXTURE_SETUP(group)
 	attr.disabled = 0;
 	self->sibling = event_open(&attr, pid, cpu, self->leader, 0);
 	self->id = detach(self->leader);
-	self->sibling_id = detach(self->sibling);
-	ASSERT_LT(0, self->sibling_id);
+	ASSERT_LT(0, self->id);
+	ASSERT_EQ(self->id, DETACH(self->sibling, .id = self->id, .member = 1));
 	ASSERT_EQ(0, event_ioctl(self->leader, PERF_EVENT_IOC_ENABLE, NULL));
 }
 
@@ -324,43 +324,44 @@ static void expect_more(struct __test_metadata *_metadata, enum event event, int
 	expect_more(_metadata, variant->event, self->sibling, _sibling, m);		\
 } while (0)
 
-/* A leader that is suspended stops its group. */
+/* All of it is held, through whichever member I opened. */
+TEST_F(group, all)
+{
+	int i, fd;
+
+	for (i = 0; i < 2; i++) {
+		fd = reopen_instance(self->id, i);
+		EXPECT_BOTH(N, N);
+		ASSERT_EQ(0, hold(fd));
+		EXPECT_EQ(PERF_PERSISTENT_STATE_HELD, state_of(self->leader));
+		EXPECT_EQ(PERF_PERSISTENT_STATE_HELD, state_of(self->sibling));
+		EXPECT_BOTH(0, 0);
+		close(fd);
+		EXPECT_BOTH(N, N);
+	}
+}
+
+/* A leader that is held stops its group. */
 TEST_F(group, leader)
 {
-	int fd = reopen(self->id);
+	int fd = reopen_instance(self->id, 1);
 
 	EXPECT_BOTH(N, N);
-	ASSERT_EQ(0, suspend(fd));
+	ASSERT_EQ(0, hold_member(fd, 0));
 	EXPECT_BOTH(0, 0);
 	close(fd);
 	EXPECT_BOTH(N, N);
 }
 
-/* A sibling that is suspended stops alone. */
+/* A sibling that is held stops alone. */
 TEST_F(group, sibling)
 {
-	int fd = reopen(self->sibling_id);
+	int fd = reopen_instance(self->id, 0);
 
-	ASSERT_EQ(0, suspend(fd));
+	ASSERT_EQ(0, hold_member(fd, 1));
 	EXPECT_BOTH(N, 0);
 	close(fd);
 	EXPECT_BOTH(N, N);
-}
-
-/* When the leader's time runs out meanwhile, its sibling is free. */
-TEST_F(group, leader_expires)
-{
-	int fd = reopen(self->id);
-
-	ASSERT_EQ(0, suspend(fd));
-	ASSERT_EQ(0, SET(self->leader, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
-	ASSERT_TRUE(eventually(!registry_has(self->id)));
-	close(fd);
-
-	/* On a CPU it waits until something is scheduled there. */
-	ASSERT_EQ(0, event_ioctl(self->sibling, PERF_EVENT_IOC_DISABLE, NULL));
-	ASSERT_EQ(0, event_ioctl(self->sibling, PERF_EVENT_IOC_ENABLE, NULL));
-	EXPECT_BOTH(0, N);
 }
 
 FIXTURE(offline)
@@ -368,7 +369,7 @@ FIXTURE(offline)
 	struct registry		registry;
 	int			fd;
 	int			id;
-	int			suspender;
+	int			holder;
 };
 
 FIXTURE_VARIANT(offline)
@@ -390,7 +391,7 @@ FIXTURE_SETUP(offline)
 	self->fd = event_open(&attr, -1, HOT_CPU, -1, 0);
 	self->id = detach(self->fd);
 	ASSERT_LT(0, self->id);
-	self->suspender = reopen(self->id);
+	self->holder = reopen(self->id);
 }
 
 FIXTURE_TEARDOWN_PARENT(offline)
@@ -406,36 +407,36 @@ FIXTURE_TEARDOWN_PARENT(offline)
 	EXPECT_EQ(state, state_of(self->fd));					\
 } while (0)
 
-/* What is suspended stays so when its CPU goes and comes back. */
+/* What is held stays so when its CPU goes and comes back. */
 TEST_F(offline, cpu_comes_and_goes)
 {
-	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, hold(self->holder));
 	ASSERT_EQ(0, set_online(false));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_OFFLINE, state_of(self->fd));
 	ASSERT_EQ(0, set_online(true));
-	EXPECT_THERE(0, PERF_PERSISTENT_STATE_SUSPENDED);
-	close(self->suspender);
+	EXPECT_THERE(0, PERF_PERSISTENT_STATE_HELD);
+	close(self->holder);
 	EXPECT_THERE(N, PERF_PERSISTENT_STATE_ENABLED);
 }
 
-/* What is suspended while its CPU is offline does not begin with that. */
-TEST_F(offline, suspended_while_offline)
+/* What is held while its CPU is offline does not begin with that. */
+TEST_F(offline, held_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
-	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, hold(self->holder));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_OFFLINE, state_of(self->fd));
 	ASSERT_EQ(0, set_online(true));
-	EXPECT_THERE(0, PERF_PERSISTENT_STATE_SUSPENDED);
-	close(self->suspender);
+	EXPECT_THERE(0, PERF_PERSISTENT_STATE_HELD);
+	close(self->holder);
 	EXPECT_THERE(N, PERF_PERSISTENT_STATE_ENABLED);
 }
 
 /* When I am done before the CPU is back, it goes on then ... */
 TEST_F(offline, resumed_while_offline)
 {
-	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, hold(self->holder));
 	ASSERT_EQ(0, set_online(false));
-	close(self->suspender);
+	close(self->holder);
 	EXPECT_EQ(PERF_PERSISTENT_STATE_OFFLINE, state_of(self->fd));
 	ASSERT_EQ(0, set_online(true));
 	EXPECT_THERE(N, PERF_PERSISTENT_STATE_ENABLED);
@@ -445,8 +446,8 @@ TEST_F(offline, resumed_while_offline)
 TEST_F(offline, all_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
-	ASSERT_EQ(0, suspend(self->suspender));
-	close(self->suspender);
+	ASSERT_EQ(0, hold(self->holder));
+	close(self->holder);
 	ASSERT_EQ(0, set_online(true));
 	EXPECT_THERE(N, PERF_PERSISTENT_STATE_ENABLED);
 }
@@ -454,12 +455,12 @@ TEST_F(offline, all_while_offline)
 /* ... and what it was told between is what it does. */
 TEST_F(offline, told_between)
 {
-	ASSERT_EQ(0, suspend(self->suspender));
+	ASSERT_EQ(0, hold(self->holder));
 	ASSERT_EQ(0, set_online(false));
 	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
 	ASSERT_EQ(0, set_online(true));
-	EXPECT_THERE(0, PERF_PERSISTENT_STATE_SUSPENDED);
-	close(self->suspender);
+	EXPECT_THERE(0, PERF_PERSISTENT_STATE_HELD);
+	close(self->holder);
 	EXPECT_THERE(0, PERF_PERSISTENT_STATE_DISABLED);
 	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_ENABLE, NULL));
 	EXPECT_THERE(N, PERF_PERSISTENT_STATE_ENABLED);

@@ -7,7 +7,7 @@
  *    format/{id,instance}		what attr.config takes
  *    events/NAME			one per id, for tools that open by name
  *    ids/ID/				one per id
- *	name, owner, age, time_left
+ *	name, uid, gid, mode, age, time_left
  *	members, instances, cpus, types
  *	buffer_bytes, lost
  *
@@ -23,7 +23,7 @@
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 
-#include "internal.h"
+#include "../internal.h"
 #include "persistent.h"
 
 static struct kobject *perf_persistent_ids_kobj;
@@ -31,7 +31,7 @@ static struct pmu perf_persistent_pmu;
 
 struct perf_persistent_attribute {
 	struct attribute	attr;
-	ssize_t			(*show)(struct perf_persistent *pp, char *buf);
+	ssize_t			(*show)(struct perf_persistent_session *session, char *buf);
 };
 
 #define PERF_PERSISTENT_ATTR(_name)					\
@@ -40,54 +40,66 @@ struct perf_persistent_attribute {
 		.show	= _name##_show,					\
 	}
 
-static ssize_t name_show(struct perf_persistent *pp, char *buf)
+static ssize_t name_show(struct perf_persistent_session *session, char *buf)
 {
-	return sysfs_emit(buf, "%s\n", pp->name->text);
+	return sysfs_emit(buf, "%s\n", session->name->text);
 }
 PERF_PERSISTENT_ATTR(name);
 
-static ssize_t owner_show(struct perf_persistent *pp, char *buf)
+static ssize_t uid_show(struct perf_persistent_session *session, char *buf)
 {
-	return sysfs_emit(buf, "%u\n", from_kuid_munged(current_user_ns(), pp->owner));
+	return sysfs_emit(buf, "%u\n", from_kuid_munged(current_user_ns(), session->uid));
 }
-PERF_PERSISTENT_ATTR(owner);
+PERF_PERSISTENT_ATTR(uid);
 
-static ssize_t age_show(struct perf_persistent *pp, char *buf)
+static ssize_t gid_show(struct perf_persistent_session *session, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", ktime_get_boottime_ns() - pp->created);
+	return sysfs_emit(buf, "%u\n", from_kgid_munged(current_user_ns(), session->gid));
+}
+PERF_PERSISTENT_ATTR(gid);
+
+static ssize_t mode_show(struct perf_persistent_session *session, char *buf)
+{
+	return sysfs_emit(buf, "%04o\n", session->mode);
+}
+PERF_PERSISTENT_ATTR(mode);
+
+static ssize_t age_show(struct perf_persistent_session *session, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", ktime_get_boottime_ns() - session->created);
 }
 PERF_PERSISTENT_ATTR(age);
 
-static ssize_t time_left_show(struct perf_persistent *pp, char *buf)
+static ssize_t time_left_show(struct perf_persistent_session *session, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", perf_persistent_time_left(pp));
+	return sysfs_emit(buf, "%llu\n", perf_persistent_session_time_left(session));
 }
 PERF_PERSISTENT_ATTR(time_left);
 
-static ssize_t members_show(struct perf_persistent *pp, char *buf)
+static ssize_t members_show(struct perf_persistent_session *session, char *buf)
 {
-	return sysfs_emit(buf, "%zu\n", list_count_nodes(&pp->members));
+	return sysfs_emit(buf, "%zu\n", list_count_nodes(&session->members));
 }
 PERF_PERSISTENT_ATTR(members);
 
-static ssize_t instances_show(struct perf_persistent *pp, char *buf)
+static ssize_t instances_show(struct perf_persistent_session *session, char *buf)
 {
-	return sysfs_emit(buf, "%u\n", pp->nr_instances);
+	return sysfs_emit(buf, "%u\n", session->nr_instances);
 }
 PERF_PERSISTENT_ATTR(instances);
 
-static ssize_t cpus_show(struct perf_persistent *pp, char *buf)
+static ssize_t cpus_show(struct perf_persistent_session *session, char *buf)
 {
-	struct perf_instance *inst;
+	struct perf_persistent_instance *inst;
 	cpumask_var_t cpus;
 	ssize_t len;
 
 	if (!zalloc_cpumask_var(&cpus, GFP_KERNEL))
 		return -ENOMEM;
 
-	perf_instance_for_each(inst, pp) {
-		if (inst->cpu >= 0)
-			cpumask_set_cpu(inst->cpu, cpus);
+	perf_persistent_for_each_instance(inst, session) {
+		if (inst->key.cpu >= 0)
+			cpumask_set_cpu(inst->key.cpu, cpus);
 	}
 	len = sysfs_emit(buf, "%*pbl\n", cpumask_pr_args(cpus));
 	free_cpumask_var(cpus);
@@ -96,12 +108,12 @@ static ssize_t cpus_show(struct perf_persistent *pp, char *buf)
 }
 PERF_PERSISTENT_ATTR(cpus);
 
-static ssize_t types_show(struct perf_persistent *pp, char *buf)
+static ssize_t types_show(struct perf_persistent_session *session, char *buf)
 {
 	struct perf_persistent_member *member;
 	ssize_t len = 0;
 
-	list_for_each_entry(member, &pp->members, entry)
+	list_for_each_entry(member, &session->members, entry)
 		len += sysfs_emit_at(buf, len, "%u:0x%llx\n", member->attr.type,
 				     member->attr.config);
 
@@ -110,8 +122,9 @@ static ssize_t types_show(struct perf_persistent *pp, char *buf)
 PERF_PERSISTENT_ATTR(types);
 
 /* A buffer that is shared counts once: with the first event on its list. */
-static bool perf_instance_counts_buffer(struct perf_instance *inst)
+static bool perf_persistent_counts_buffer(struct perf_persistent_instance *inst)
 {
+	struct perf_persistent_instance *other;
 	struct perf_event *event, *first = NULL;
 
 	if (!inst->rb)
@@ -119,7 +132,8 @@ static bool perf_instance_counts_buffer(struct perf_instance *inst)
 
 	rcu_read_lock();
 	list_for_each_entry_rcu(event, &inst->rb->event_list, rb_entry) {
-		if (event->persistent && event->persistent->pp == inst->pp) {
+		other = perf_persistent_instance_of(event);
+		if (other && other->session == inst->session) {
 			first = event;
 			break;
 		}
@@ -129,13 +143,13 @@ static bool perf_instance_counts_buffer(struct perf_instance *inst)
 	return first == inst->event;
 }
 
-static ssize_t buffer_bytes_show(struct perf_persistent *pp, char *buf)
+static ssize_t buffer_bytes_show(struct perf_persistent_session *session, char *buf)
 {
-	struct perf_instance *inst;
+	struct perf_persistent_instance *inst;
 	u64 bytes = 0;
 
-	perf_instance_for_each(inst, pp) {
-		if (perf_instance_counts_buffer(inst))
+	perf_persistent_for_each_instance(inst, session) {
+		if (perf_persistent_counts_buffer(inst))
 			bytes += PAGE_SIZE + perf_data_size(inst->rb);
 	}
 
@@ -143,12 +157,12 @@ static ssize_t buffer_bytes_show(struct perf_persistent *pp, char *buf)
 }
 PERF_PERSISTENT_ATTR(buffer_bytes);
 
-static ssize_t lost_show(struct perf_persistent *pp, char *buf)
+static ssize_t lost_show(struct perf_persistent_session *session, char *buf)
 {
-	struct perf_instance *inst;
+	struct perf_persistent_instance *inst;
 	u64 lost = 0;
 
-	perf_instance_for_each(inst, pp)
+	perf_persistent_for_each_instance(inst, session)
 		lost += atomic64_read(&inst->event->lost_samples);
 
 	return sysfs_emit(buf, "%llu\n", lost);
@@ -157,7 +171,9 @@ PERF_PERSISTENT_ATTR(lost);
 
 static const struct attribute *perf_persistent_attrs[] = {
 	&name_attr.attr,
-	&owner_attr.attr,
+	&uid_attr.attr,
+	&gid_attr.attr,
+	&mode_attr.attr,
 	&age_attr.attr,
 	&time_left_attr.attr,
 	&members_attr.attr,
@@ -171,14 +187,14 @@ static const struct attribute *perf_persistent_attrs[] = {
 
 static ssize_t perf_persistent_show(struct kobject *kobj, struct attribute *attr, char *buf)
 {
-	struct perf_persistent *pp = container_of(kobj, struct perf_persistent, kobj);
+	struct perf_persistent_session *session = container_of(kobj, struct perf_persistent_session, kobj);
 	struct perf_persistent_attribute *a;
 
 	guard(mutex)(&perf_persistent_mutex);
 
 	a = container_of(attr, struct perf_persistent_attribute, attr);
 
-	return a->show(pp, buf);
+	return a->show(session, buf);
 }
 
 static const struct sysfs_ops perf_persistent_sysfs_ops = {
@@ -187,7 +203,7 @@ static const struct sysfs_ops perf_persistent_sysfs_ops = {
 
 static void perf_persistent_kobj_release(struct kobject *kobj)
 {
-	perf_persistent_free(container_of(kobj, struct perf_persistent, kobj));
+	perf_persistent_session_free(container_of(kobj, struct perf_persistent_session, kobj));
 }
 
 static const struct kobj_type perf_persistent_ktype = {
@@ -237,46 +253,46 @@ void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name)
 }
 
 /**
- * perf_persistent_kobj_init - start the life of an id
- * @pp: zeroed; freed with the last kobject_put()
+ * perf_persistent_sysfs_init_session - start the life of an id
+ * @session: zeroed; freed with the last kobject_put()
  */
-void perf_persistent_kobj_init(struct perf_persistent *pp)
+void perf_persistent_sysfs_init_session(struct perf_persistent_session *session)
 {
-	kobject_init(&pp->kobj, &perf_persistent_ktype);
+	kobject_init(&session->kobj, &perf_persistent_ktype);
 }
 
 /**
  * perf_persistent_sysfs_add - make the folder of an id
- * @pp: id with its number and name
+ * @session: id with its number and name
  *
  * Context: may sleep; perf_persistent_mutex is not held.
  * Return: 0 or -ENOMEM; nothing is left behind then
  */
-int perf_persistent_sysfs_add(struct perf_persistent *pp)
+int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 {
 	int err;
 
-	err = kobject_add(&pp->kobj, perf_persistent_ids_kobj, "%u", pp->id);
+	err = kobject_add(&session->kobj, perf_persistent_ids_kobj, "%u", session->id);
 	if (err)
 		return err;
 
 	/* The files go with their folder, which is cheaper than one by one. */
-	err = sysfs_create_files(&pp->kobj, perf_persistent_attrs);
+	err = sysfs_create_files(&session->kobj, perf_persistent_attrs);
 	if (err)
-		kobject_del(&pp->kobj);
+		kobject_del(&session->kobj);
 
 	return err;
 }
 
 /**
  * perf_persistent_sysfs_remove - undo perf_persistent_sysfs_add()
- * @pp: id
+ * @session: id
  *
  * Context: waits for readers; perf_persistent_mutex is not held.
  */
-void perf_persistent_sysfs_remove(struct perf_persistent *pp)
+void perf_persistent_sysfs_remove(struct perf_persistent_session *session)
 {
-	kobject_del(&pp->kobj);
+	kobject_del(&session->kobj);
 }
 
 /* The PMU: only a name and a number, perf_event_open() does not get here. */

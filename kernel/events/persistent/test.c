@@ -8,7 +8,7 @@
 #include <kunit/test.h>
 #include <linux/timekeeping.h>
 
-#include "internal.h"
+#include "../internal.h"
 #include "persistent.h"
 
 static void perf_persistent_name_test(struct kunit *test)
@@ -97,7 +97,7 @@ static void perf_event_needs_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, perf_event_needs(&attr), PERF_NEED_KERNEL);
 }
 
-/* Drivers and ioctls change the attr of an event; what was opened can still be told. */
+/* Drivers change the attr of an event; QUERY tells how it was opened. */
 static void perf_event_opened_attr_test(struct kunit *test)
 {
 	const struct perf_event_attr opened = {
@@ -108,44 +108,40 @@ static void perf_event_opened_attr_test(struct kunit *test)
 		.sample_freq	= 99,
 		.freq		= 1,
 		.exclude_hv	= 1,
-		.enable_on_exec	= 1,
 	};
-	struct perf_event_attr attr;
 	struct perf_event *event;
 
 	event = kunit_kzalloc(test, sizeof(*event), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, event);
-	event->attr = opened;
-	perf_persistent_init_event(event);
+	event->cpu = 0;
 
+	/* The driver has changed it. */
 	event->attr.type = PERF_TYPE_RAW;
-	event->attr.size = PERF_ATTR_SIZE_VER0;
 	event->attr.config = 0x412e;
 	event->attr.config1 = 0x3fbfc00001;
-	event->attr.sample_period = 10101010;
-	event->attr.freq = 0;
-	event->attr.exclude_hv = 0;
-	event->attr.enable_on_exec = 0;
 	event->attr.branch_sample_type = PERF_SAMPLE_BRANCH_ANY;
+	KUNIT_ASSERT_EQ(test, perf_persistent_opened(event, &opened, -1), 0);
 
-	attr = perf_event_opened_attr(event);
-	KUNIT_EXPECT_MEMEQ(test, &attr, &opened, sizeof(attr));
+	KUNIT_ASSERT_NOT_NULL(test, event->persistent);
+	KUNIT_EXPECT_MEMEQ(test, &event->persistent->attr, &opened, sizeof(opened));
+	KUNIT_EXPECT_EQ(test, event->persistent->cpu, -1);
+	kfree(event->persistent);
 }
 
 /* "No limit" and "overdue" must not look the same. */
 static void perf_persistent_time_left_test(struct kunit *test)
 {
-	struct perf_persistent pp = { };
+	struct perf_persistent_session session = { };
 	u64 now = ktime_get_boottime_ns();
 
-	KUNIT_EXPECT_EQ(test, perf_persistent_time_left(&pp), 0);
+	KUNIT_EXPECT_EQ(test, perf_persistent_session_time_left(&session), 0);
 
-	pp.deadline = now;
-	KUNIT_EXPECT_EQ(test, perf_persistent_time_left(&pp), 1);
+	session.deadline = now;
+	KUNIT_EXPECT_EQ(test, perf_persistent_session_time_left(&session), 1);
 
-	pp.deadline = now + 3600 * NSEC_PER_SEC;
-	KUNIT_EXPECT_GT(test, perf_persistent_time_left(&pp), 3000 * NSEC_PER_SEC);
-	KUNIT_EXPECT_LE(test, perf_persistent_time_left(&pp), 3600 * NSEC_PER_SEC);
+	session.deadline = now + 3600 * NSEC_PER_SEC;
+	KUNIT_EXPECT_GT(test, perf_persistent_session_time_left(&session), 3000 * NSEC_PER_SEC);
+	KUNIT_EXPECT_LE(test, perf_persistent_session_time_left(&session), 3600 * NSEC_PER_SEC);
 }
 
 static struct kunit_case perf_persistent_test_cases[] = {

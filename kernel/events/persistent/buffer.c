@@ -16,22 +16,26 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/user.h>
 
-#include "internal.h"
+#include "../internal.h"
 #include "persistent.h"
 
 /* Numbers for buffers, which must not be known by their address */
-static atomic64_t perf_buffer_last_id = ATOMIC64_INIT(0);
+static atomic64_t perf_persistent_buffer_last_id = ATOMIC64_INIT(0);
 
-void perf_buffer_init_pins(struct perf_buffer *rb)
+/**
+ * perf_persistent_buffer_init - what a buffer has on top
+ * @rb: new buffer
+ */
+void perf_persistent_buffer_init(struct perf_buffer *rb)
 {
 	mutex_init(&rb->pin_mutex);
-	rb->id = atomic64_inc_return(&perf_buffer_last_id);
+	rb->id = atomic64_inc_return(&perf_persistent_buffer_last_id);
 }
 
 /*
  * Whether what a mapping charged to its mm may be moved over to its user.
  */
-static int perf_buffer_may_charge(struct perf_buffer *rb, unsigned long memlock)
+static int perf_persistent_buffer_may_charge(struct perf_buffer *rb)
 {
 	struct user_struct *user = rb->mmap_user;
 
@@ -42,13 +46,14 @@ static int perf_buffer_may_charge(struct perf_buffer *rb, unsigned long memlock)
 		return 0;
 
 	if (perf_is_paranoid() && !capable(CAP_IPC_LOCK) &&
-	    atomic_long_read(&user->locked_vm) + rb->mmap_locked > memlock >> PAGE_SHIFT)
+	    atomic_long_read(&user->locked_vm) + rb->mmap_locked >
+	    rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT)
 		return -EPERM;
 
 	return 0;
 }
 
-static void perf_buffer_charge_user(struct perf_buffer *rb)
+static void perf_persistent_buffer_charge_user(struct perf_buffer *rb)
 {
 	if (!rb->mmap_mm)
 		return;
@@ -62,12 +67,13 @@ static void perf_buffer_charge_user(struct perf_buffer *rb)
 /*
  * Whether a buffer may be kept as it is, with the mappings that it has.
  */
-static int perf_buffer_check(struct perf_event *event, struct perf_buffer *rb, u32 nr_pages)
+static int perf_persistent_buffer_check(struct perf_event *event, struct perf_buffer *rb,
+					u32 nr_pages)
 {
 	if (nr_pages && nr_pages != data_page_nr(rb))
 		return -EINVAL;
 
-	/* The user page alone, which nothing is overwritten in */
+	/* The user page alone, in which nothing is overwritten */
 	if (!data_page_nr(rb))
 		return 0;
 
@@ -86,8 +92,8 @@ static int perf_buffer_check(struct perf_event *event, struct perf_buffer *rb, u
 /*
  * Take a pseudo-mapping of the buffer that @event has: all or nothing.
  */
-static int perf_buffer_pin_existing(struct perf_event *event, struct perf_buffer *rb,
-				    const struct perf_detach *d)
+static int perf_persistent_buffer_pin_existing(struct perf_event *event, struct perf_buffer *rb,
+					       u32 nr_pages)
 {
 	int err;
 
@@ -95,9 +101,9 @@ static int perf_buffer_pin_existing(struct perf_event *event, struct perf_buffer
 	guard(mutex)(&rb->pin_mutex);
 
 	/* perf_buffer_end() needs mmap_mutex before it can uncharge the buffer. */
-	err = perf_buffer_check(event, rb, d->nr_pages);
+	err = perf_persistent_buffer_check(event, rb, nr_pages);
 	if (!err)
-		err = perf_buffer_may_charge(rb, d->memlock);
+		err = perf_persistent_buffer_may_charge(rb);
 	if (err)
 		return err;
 
@@ -105,31 +111,12 @@ static int perf_buffer_pin_existing(struct perf_event *event, struct perf_buffer
 		return -ENOENT;
 
 	rb->nr_pins++;
-	perf_buffer_charge_user(rb);
+	perf_persistent_buffer_charge_user(rb);
 
 	return 0;
 }
 
-/**
- * perf_buffer_count_events - how many events write to a buffer
- * @rb: buffer
- *
- * Return: their number, which may be another one by now
- */
-u32 perf_buffer_count_events(struct perf_buffer *rb)
-{
-	struct perf_event *event;
-	u32 n = 0;
-
-	rcu_read_lock();
-	list_for_each_entry_rcu(event, &rb->event_list, rb_entry)
-		n++;
-	rcu_read_unlock();
-
-	return n;
-}
-
-static bool perf_event_writes_records(struct perf_event *event)
+static bool perf_persistent_writes_records(struct perf_event *event)
 {
 	struct perf_event_attr *attr = &event->attr;
 
@@ -140,16 +127,16 @@ static bool perf_event_writes_records(struct perf_event *event)
 }
 
 /* A task and its children write where they are; a buffer is for one CPU at a time. */
-static bool perf_event_has_many_writers(struct perf_event *event)
+static bool perf_persistent_has_many_writers(struct perf_event *event)
 {
 	return event->cpu == -1 && event->attr.inherit;
 }
 
-static u32 perf_buffer_default_pages(struct perf_event *event)
+static u32 perf_persistent_buffer_default_pages(struct perf_event *event)
 {
 	unsigned long kb = PERF_PERSISTENT_BUFFER_KB;
 
-	if (!perf_event_writes_records(event) || perf_event_has_many_writers(event))
+	if (!perf_persistent_writes_records(event) || perf_persistent_has_many_writers(event))
 		return 0;
 
 	if (!perfmon_capable())
@@ -158,46 +145,13 @@ static u32 perf_buffer_default_pages(struct perf_event *event)
 	return max(kb >> (PAGE_SHIFT - 10), 1UL);
 }
 
-static int perf_buffer_pin_new(struct perf_event *event, u32 nr_pages, unsigned long memlock)
+/* Pages that mmap() could map, and rb_alloc() take */
+static int perf_persistent_buffer_check_pages(struct perf_event *event, u32 nr_pages)
 {
-	struct user_struct *user = current_user();
-	long user_extra = nr_pages + 1L, extra;
-	struct perf_buffer *rb;
-	int flags, err;
+	if (!nr_pages)
+		return 0;
 
-	lockdep_assert_held(&event->mmap_mutex);
-
-	err = perf_mlock_split(atomic_long_read(&user->locked_vm), memlock,
-			       &user_extra, &extra);
-	if (err)
-		return err;
-
-	flags = is_write_backward(event) ? 0 : RING_BUFFER_WRITABLE;
-	rb = rb_alloc(nr_pages,
-		      event->attr.watermark ? event->attr.wakeup_watermark : 0,
-		      event->cpu, flags);
-	if (!rb)
-		return -ENOMEM;
-
-	/* What the OOM killer is at must not stay for good. */
-	if (fatal_signal_pending(current)) {
-		ring_buffer_put(rb);
-		return -EINTR;
-	}
-
-	atomic_long_add(user_extra, &user->perf_mlock);
-	atomic_long_add(extra, &user->locked_vm);
-	rb->mmap_locked = extra;
-	rb->nr_pins = 1;
-	perf_event_set_buffer(event, rb);
-
-	return 0;
-}
-
-/* What mmap() could map, and rb_alloc() take */
-static int perf_buffer_check_pages(u32 nr_pages)
-{
-	if (nr_pages && !is_power_of_2(nr_pages))
+	if (!is_power_of_2(nr_pages) || perf_persistent_has_many_writers(event))
 		return -EINVAL;
 
 	if (nr_pages > min_t(unsigned long, INT_MAX, ULONG_MAX >> (PAGE_SHIFT + 2)))
@@ -206,59 +160,116 @@ static int perf_buffer_check_pages(u32 nr_pages)
 	return 0;
 }
 
+static struct perf_buffer *perf_persistent_buffer_make(struct perf_event *event, u32 nr_pages)
+{
+	int flags = is_write_backward(event) ? 0 : RING_BUFFER_WRITABLE;
+	struct user_struct *user = current_user();
+	long user_extra = nr_pages + 1L, extra;
+	struct perf_buffer *rb;
+	int err;
+
+	err = perf_mlock_split(atomic_long_read(&user->locked_vm), rlimit(RLIMIT_MEMLOCK),
+			       &user_extra, &extra);
+	if (err)
+		return ERR_PTR(err);
+
+	rb = rb_alloc(nr_pages,
+		      event->attr.watermark ? event->attr.wakeup_watermark : 0,
+		      event->cpu, flags);
+	if (!rb)
+		return ERR_PTR(-ENOMEM);
+
+	/* Do not pin memory for a dying task. */
+	if (fatal_signal_pending(current)) {
+		ring_buffer_put(rb);
+		return ERR_PTR(-EINTR);
+	}
+
+	atomic_long_add(user_extra, &user->perf_mlock);
+	atomic_long_add(extra, &user->locked_vm);
+	rb->mmap_locked = extra;
+	rb->nr_pins = 1;
+
+	return rb;
+}
+
 /**
- * perf_buffer_pin - keep the buffer of an event
- * @event: event that enters the registry
- * @d:	   how many data pages, or 0 for what the event has or should have
+ * perf_persistent_buffer_alloc - make the buffer that an event will have
+ * @event:    event that enters the registry
+ * @nr_pages: data pages, or 0 for the default
  *
- * An event that writes records gets a buffer if it has none, another one only
- * if @d asks for it.
+ * Context: may sleep; no lock is held.
+ * Return: the buffer, charged to the current user; NULL if the event has one
+ * already or needs none; or -EINVAL, -EPERM, -ENOMEM, -EINTR
+ */
+struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 nr_pages)
+{
+	int err;
+
+	if (READ_ONCE(event->rb))
+		return NULL;
+
+	err = perf_persistent_buffer_check_pages(event, nr_pages);
+	if (err)
+		return ERR_PTR(err);
+
+	nr_pages = nr_pages ?: perf_persistent_buffer_default_pages(event);
+
+	return nr_pages ? perf_persistent_buffer_make(event, nr_pages) : NULL;
+}
+
+/**
+ * perf_persistent_buffer_free - undo perf_persistent_buffer_alloc()
+ * @rb: buffer that no event has got
+ */
+void perf_persistent_buffer_free(struct perf_buffer *rb)
+{
+	atomic_long_sub(data_page_nr(rb) + 1 - rb->mmap_locked, &rb->mmap_user->perf_mlock);
+	perf_persistent_buffer_uncharge(rb);
+	ring_buffer_put(rb);
+}
+
+/**
+ * perf_persistent_buffer_pin - keep the buffer of an event
+ * @event:    event that enters the registry
+ * @nr_pages: data pages, or 0 for as many as there are
+ * @new:      buffer for an event without one, or NULL; NULL on return if taken
  *
- * Context: may sleep; perf_persistent_mutex is held.
+ * Context: may sleep; takes perf_event::mmap_mutex.
  * Return: 1 if perf_event::rb is pinned, 0 if there is none, or
  * * -EINVAL: not a power of two, not the size of the buffer there is, or a
  *   buffer that is written forward and overwritten
- * * -EACCES: the buffer of another user, or one to be overwritten which
- *   somebody can write to
- * * -EBUSY: a buffer to be consumed which several mappings can write to
- * * -EPERM: locked memory
- * * -ENOMEM, -EINTR
+ * * -EACCES: the buffer of another user, or an overwriting one that somebody can
+ *   write to
+ * * -EBUSY: a buffer to be consumed to which several mappings can write
+ * * -EPERM: no more memory can be locked
+ * * -ENOBUFS: the buffer has ended meanwhile: try again
  */
-int perf_buffer_pin(struct perf_event *event, const struct perf_detach *d)
+int perf_persistent_buffer_pin(struct perf_event *event, u32 nr_pages, struct perf_buffer **new)
 {
-	struct perf_buffer *rb;
-	u32 nr_pages;
 	int err;
 
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	err = perf_buffer_check_pages(d->nr_pages);
+	err = perf_persistent_buffer_check_pages(event, nr_pages);
 	if (err)
 		return err;
 
 	guard(mutex)(&event->mmap_mutex);
 
-	rb = event->rb;
-	if (rb) {
-		err = perf_buffer_pin_existing(event, rb, d);
-		if (err == -ENOENT)
+	if (event->rb) {
+		err = perf_persistent_buffer_pin_existing(event, event->rb, nr_pages);
+		if (err == -ENOENT) {
 			/* Its last mapping is going; perf_mmap() does the same. */
 			ring_buffer_attach(event, NULL);
-		else if (err)
-			return err;
-	}
-
-	if (!event->rb) {
-		if (d->nr_pages && perf_event_has_many_writers(event))
-			return -EINVAL;
-
-		nr_pages = d->nr_pages ?: perf_buffer_default_pages(event);
-		if (!nr_pages)
-			return 0;
-
-		err = perf_buffer_pin_new(event, nr_pages, d->memlock);
+			return -ENOBUFS;
+		}
 		if (err)
 			return err;
+	} else if (*new) {
+		perf_event_set_buffer(event, *new);
+		*new = NULL;
+	} else {
+		return perf_persistent_writes_records(event) &&
+		       !perf_persistent_has_many_writers(event) ? -ENOBUFS : 0;
 	}
 
 	if (!refcount_inc_not_zero(&event->mmap_count))
@@ -268,7 +279,7 @@ int perf_buffer_pin(struct perf_event *event, const struct perf_detach *d)
 }
 
 /**
- * perf_buffer_unpin - give up the buffer of an event
+ * perf_persistent_buffer_unpin - give up the buffer of an event
  * @event: event that leaves the registry
  * @rb:	   its buffer; ends here if nobody maps it
  *
@@ -277,7 +288,7 @@ int perf_buffer_pin(struct perf_event *event, const struct perf_detach *d)
  *
  * Context: may sleep; perf_persistent_mutex is not held.
  */
-void perf_buffer_unpin(struct perf_event *event, struct perf_buffer *rb)
+void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *rb)
 {
 	/* The event's own reference goes with the last mapping. */
 	refcount_inc(&rb->refcount);
@@ -302,7 +313,7 @@ void perf_buffer_unpin(struct perf_event *event, struct perf_buffer *rb)
  * A mapping that may be made writable counts as one that is. A child that gets
  * a copy by MADV_DOFORK reads what its parent consumes.
  */
-void perf_buffer_vma_open(struct perf_buffer *rb, struct vm_area_struct *vma)
+void perf_persistent_vma_open(struct perf_buffer *rb, struct vm_area_struct *vma)
 {
 	guard(mutex)(&rb->pin_mutex);
 
@@ -314,7 +325,7 @@ void perf_buffer_vma_open(struct perf_buffer *rb, struct vm_area_struct *vma)
 		rb->nr_writers++;
 }
 
-void perf_buffer_vma_close(struct perf_buffer *rb, struct vm_area_struct *vma)
+void perf_persistent_vma_close(struct perf_buffer *rb, struct vm_area_struct *vma)
 {
 	guard(mutex)(&rb->pin_mutex);
 	if (vma->vm_flags & VM_MAYWRITE)
@@ -325,7 +336,7 @@ void perf_buffer_vma_close(struct perf_buffer *rb, struct vm_area_struct *vma)
  * Who can write to the first page of a buffer that is overwritten can mislead
  * its readers, and has no use for it: note it for good, or refuse it.
  */
-static int perf_buffer_allow_write(struct perf_buffer *rb)
+static int perf_persistent_buffer_allow_write(struct perf_buffer *rb)
 {
 	lockdep_assert_held(&rb->pin_mutex);
 
@@ -341,7 +352,7 @@ static int perf_buffer_allow_write(struct perf_buffer *rb)
 }
 
 /**
- * perf_buffer_map - check and note how a process maps a buffer
+ * perf_persistent_buffer_map - check and note how a process maps a buffer
  * @rb:	 buffer, existing or new
  * @vma: mapping, not yet counted
  *
@@ -350,14 +361,14 @@ static int perf_buffer_allow_write(struct perf_buffer *rb)
  *
  * Return: 0, -EACCES if only reading is allowed, -EBUSY if there is a consumer.
  */
-int perf_buffer_map(struct perf_buffer *rb, struct vm_area_struct *vma)
+int perf_persistent_buffer_map(struct perf_buffer *rb, struct vm_area_struct *vma)
 {
 	int err;
 
 	guard(mutex)(&rb->pin_mutex);
 
 	if (vma->vm_flags & VM_WRITE) {
-		err = perf_buffer_allow_write(rb);
+		err = perf_persistent_buffer_allow_write(rb);
 		if (err)
 			return err;
 		if (rb->nr_pins && rb->nr_writers)
@@ -394,5 +405,5 @@ int perf_persistent_mprotect(struct vm_area_struct *vma, unsigned long start,
 
 	guard(mutex)(&rb->pin_mutex);
 
-	return perf_buffer_allow_write(rb);
+	return perf_persistent_buffer_allow_write(rb);
 }

@@ -2,26 +2,25 @@
 /*
  * Persistent perf events: names.
  *
- * A name is an object of its own. Renaming an id makes the new one, with its
- * file in sysfs, exchanges the two under perf_persistent_mutex and ends the old
- * one. So whoever has a name is the only one who ends it, and until then nobody
- * else gets it.
+ * A name is an object of its own. To rename a session, the new name is made, with
+ * its file in sysfs; the two are exchanged under perf_persistent_mutex; and the old
+ * one is removed. Until then nobody else can take it.
  */
 #include <linux/hashtable.h>
 #include <linux/slab.h>
 #include <linux/stringhash.h>
 
-#include "internal.h"
+#include "../internal.h"
 #include "persistent.h"
 
 static DEFINE_HASHTABLE(perf_persistent_names, 10);
 
 /**
- * perf_persistent_name_valid - whether somebody may choose a name
+ * perf_persistent_name_valid - whether a user may choose a name
  * @name: NUL-terminated
  *
- * Return: true for [a-z][a-z0-9_-]*, which an event in sysfs can be called, but
- * for p[0-9]+, which are the names of those for which none was chosen
+ * Return: true for [a-z][a-z0-9_-]*, which an event in sysfs can be called, except
+ * p[0-9]+, the names of sessions for which none was chosen
  */
 bool perf_persistent_name_valid(const char *name)
 {
@@ -36,11 +35,11 @@ bool perf_persistent_name_valid(const char *name)
 }
 
 /*
- * Others than administrators get names of their own, so that they can neither
- * take one that means something nor be mistaken for an event of perf's.
+ * Without the capability, names have a prefix: a user can neither take a name that
+ * means something to others nor one of perf's own events.
  */
-static int perf_name_compose(struct perf_persistent_name *name, const char *chosen,
-			     kuid_t owner)
+static int perf_persistent_name_compose(struct perf_persistent_name *name,
+					const char *chosen, kuid_t owner)
 {
 	char prefix[sizeof("u4294967295-")] = "";
 	int len;
@@ -57,7 +56,7 @@ static int perf_name_compose(struct perf_persistent_name *name, const char *chos
 	return len >= sizeof(name->text) ? -EINVAL : 0;
 }
 
-static int perf_name_hash(struct perf_persistent_name *name)
+static int perf_persistent_name_hash(struct perf_persistent_name *name)
 {
 	u32 key = full_name_hash(NULL, name->text, strlen(name->text));
 	struct perf_persistent_name *other;
@@ -73,7 +72,7 @@ static int perf_name_hash(struct perf_persistent_name *name)
 	return 0;
 }
 
-static void perf_name_unhash(struct perf_persistent_name *name)
+static void perf_persistent_name_unhash(struct perf_persistent_name *name)
 {
 	guard(mutex)(&perf_persistent_mutex);
 
@@ -83,8 +82,8 @@ static void perf_name_unhash(struct perf_persistent_name *name)
 /**
  * perf_persistent_name_create - take a name, with its file in sysfs
  * @chosen: valid name, or empty for the default
- * @id:	    whose
- * @owner:  for the prefix that those without CAP_PERFMON get
+ * @id:	    id of the session
+ * @owner:  for the prefix without CAP_PERFMON
  *
  * Context: may sleep; perf_persistent_mutex is not held.
  * Return: the name, or -EEXIST if it is taken, -EINVAL if it is too long with
@@ -101,9 +100,9 @@ perf_persistent_name_create(const char *chosen, u32 id, kuid_t owner)
 		return ERR_PTR(-ENOMEM);
 
 	name->id = id;
-	err = perf_name_compose(name, chosen, owner);
+	err = perf_persistent_name_compose(name, chosen, owner);
 	if (!err)
-		err = perf_name_hash(name);
+		err = perf_persistent_name_hash(name);
 	if (err)
 		goto err_free;
 
@@ -114,20 +113,20 @@ perf_persistent_name_create(const char *chosen, u32 id, kuid_t owner)
 	return name;
 
 err_unhash:
-	perf_name_unhash(name);
+	perf_persistent_name_unhash(name);
 err_free:
 	kfree(name);
 	return ERR_PTR(err);
 }
 
 /**
- * perf_persistent_name_give_up - let a name be taken again
+ * perf_persistent_name_remove - let a name be taken again
  * @name: name; taken until sysfs is rid of it, then the caller's to kfree()
  *
  * Context: waits for readers of sysfs; perf_persistent_mutex is not held.
  */
-void perf_persistent_name_give_up(struct perf_persistent_name *name)
+void perf_persistent_name_remove(struct perf_persistent_name *name)
 {
 	perf_persistent_sysfs_remove_name(name);
-	perf_name_unhash(name);
+	perf_persistent_name_unhash(name);
 }

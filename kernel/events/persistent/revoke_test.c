@@ -8,7 +8,7 @@
 #include <kunit/test.h>
 #include <linux/cpu.h>
 
-#include "internal.h"
+#include "../internal.h"
 #include "persistent.h"
 
 static int revoke_event_init(struct perf_event *event)
@@ -32,7 +32,7 @@ static struct pmu revoke_pmu;
 static struct perf_event *revoke_make(struct kunit *test, int cpu)
 {
 	struct perf_event_attr attr = { .size = sizeof(attr) };
-	const struct perf_detach d = { };
+	const struct perf_persistent_detach d = { };
 	struct perf_event *event;
 
 	revoke_pmu = (struct pmu){
@@ -51,28 +51,31 @@ static struct perf_event *revoke_make(struct kunit *test, int cpu)
 	KUNIT_ASSERT_FALSE(test, IS_ERR(event));
 	/* As if a process had opened it and exited */
 	event->owner = NULL;
-	KUNIT_ASSERT_GT(test, perf_detach_event(event, &d), 0);
+	KUNIT_ASSERT_GT(test, perf_persistent_detach(event, &d), 0);
 
 	return event;
 }
 
 static u32 revoke_state(struct perf_event *event)
 {
-	guard(mutex)(&perf_persistent_mutex);
+	return perf_persistent_state(event);
+}
 
-	return perf_instance_state(event->persistent);
+/* Take the event out of the registry. */
+static void revoke_attach(struct perf_event *event)
+{
+	struct perf_persistent_instance *inst = event->persistent->instance;
+
+	scoped_guard(mutex, &perf_persistent_mutex)
+		perf_persistent_instance_unlink(inst);
+	perf_persistent_instance_finish(inst);
 }
 
 /* Attach the event and close it. */
 static void revoke_end(struct perf_event *event)
 {
-	struct perf_instance *inst = event->persistent;
-	LIST_HEAD(dead);
-
-	scoped_guard(mutex, &perf_persistent_mutex)
-		perf_instance_unlink(inst, &dead);
-	perf_instance_finish(inst);
-	perf_event_put_user(event);
+	revoke_attach(event);
+	perf_persistent_put_user(event);
 }
 
 /* The event is kept, and its state says why it counts no more. */
@@ -109,18 +112,14 @@ static void perf_persistent_revoke_parked_test(struct kunit *test)
 /* What its PMU has left already cannot be detached. */
 static void perf_persistent_revoked_before_test(struct kunit *test)
 {
+	const struct perf_persistent_detach d = { };
 	struct perf_event *event = revoke_make(test, 0);
-	struct perf_instance *inst = event->persistent;
-	const struct perf_detach d = { };
-	LIST_HEAD(dead);
 
 	KUNIT_EXPECT_EQ(test, perf_pmu_unregister(&revoke_pmu), 0);
-	scoped_guard(mutex, &perf_persistent_mutex)
-		perf_instance_unlink(inst, &dead);
-	perf_instance_finish(inst);
-	KUNIT_EXPECT_EQ(test, perf_detach_event(event, &d), -ENODEV);
+	revoke_attach(event);
+	KUNIT_EXPECT_EQ(test, perf_persistent_detach(event, &d), -ENODEV);
 
-	perf_event_put_user(event);
+	perf_persistent_put_user(event);
 }
 
 static struct kunit_case perf_persistent_revoke_cases[] = {

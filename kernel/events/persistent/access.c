@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: permissions and limits.
+ *
+ * Whoever may open an event may detach it, within limits without CAP_PERFMON. A
+ * session has an owner, a group and a mode, as files have:
+ *
+ *   r	reopen instances, read counts and buffers
+ *   w	control: SET, ATTACH, and join the session
+ *   x	hold; w includes it
+ *
+ * CAP_PERFMON overrides the mode. To a session that was made without it, the mode
+ * gives nobody more than opening the events now would: for one instance to read,
+ * for all of them to control. To a session that was made with it, the mode alone
+ * decides; it is 0 until a process with the capability has set it.
+ */
+#include <linux/init.h>
+#include <linux/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/sched/user.h>
+#include <linux/sysctl.h>
+#include <linux/trace_events.h>
+
+#include "../internal.h"
+#include "persistent.h"
+
+/* Instances in the system */
+static atomic_t perf_persistent_count;
+
+static unsigned int sysctl_perf_persistent_max = 65536;
+static unsigned int sysctl_perf_persistent_max_user = 256;
+static unsigned int sysctl_perf_persistent_max_ttl = 3600;
+
+/*
+ * Raw samples show what a tracepoint saw, but for those that a task may see of
+ * its own, and the events of ftrace itself show where the kernel went; merely to
+ * count the others is no secret.
+ */
+static unsigned int perf_persistent_tracepoint_needs(struct perf_event *event)
+{
+	unsigned int flags = 0;
+
+#ifdef CONFIG_EVENT_TRACING
+	flags = event->tp_event->flags;
+#endif
+	if (flags & TRACE_EVENT_FL_IGNORE_ENABLE)
+		return PERF_NEED_TRACEPOINT;
+
+	if (!(event->attr.sample_type & PERF_SAMPLE_RAW))
+		return 0;
+
+	return perf_persistent_target(event) && (flags & TRACE_EVENT_FL_CAP_ANY) ?
+	       0 : PERF_NEED_TRACEPOINT;
+}
+
+/**
+ * perf_persistent_needs - what the opener of an event has to be allowed
+ * @event: event
+ *
+ * Drivers that check the caller for themselves do so only when an event is opened;
+ * their events need the capability.
+ *
+ * Return: mask of PERF_NEED_*, for perf_event_allow()
+ */
+unsigned int perf_persistent_needs(struct perf_event *event)
+{
+	unsigned int needs = perf_event_needs(&event->attr);
+
+	if (!perf_persistent_target(event))
+		needs |= PERF_NEED_CPU;
+
+	switch (event->orig_type) {
+	case PERF_TYPE_HARDWARE:
+	case PERF_TYPE_SOFTWARE:
+	case PERF_TYPE_HW_CACHE:
+		return needs;
+	case PERF_TYPE_RAW:
+		/* The driver asks for it if the event counts for all threads of a core. */
+		return needs | PERF_NEED_CPU;
+	case PERF_TYPE_TRACEPOINT:
+		return needs | perf_persistent_tracepoint_needs(event);
+	default:
+		return needs | PERF_NEED_PERFMON;
+	}
+}
+
+/*
+ * Whether the caller may look into the target of an event. A dead one is judged
+ * by the credentials and the dumpability that it died with.
+ */
+static int perf_persistent_may_open_target(struct perf_event_attr *attr, struct task_struct *task)
+{
+	bool allowed;
+	int err;
+
+	/* What the target may do must not change as we look at it. */
+	err = down_read_interruptible(&task->signal->exec_update_lock);
+	if (err)
+		return err;
+	allowed = perf_check_permission(attr, task);
+	up_read(&task->signal->exec_update_lock);
+
+	return allowed ? 0 : -EACCES;
+}
+
+/*
+ * Everything that has to be allowed at once. Targets for which there is no room are
+ * only counted.
+ */
+struct perf_persistent_check {
+	unsigned int		needs;
+	unsigned int		nr_targets;
+	unsigned int		max_targets;
+	struct task_struct	**targets;
+	struct task_struct	*last;
+};
+
+static void perf_persistent_check_add(struct perf_persistent_check *check, struct perf_event *event)
+{
+	struct task_struct *target = perf_persistent_target(event);
+
+	check->needs |= perf_persistent_needs(event);
+	if (!target || target == check->last)
+		return;
+
+	if (check->nr_targets < check->max_targets)
+		check->targets[check->nr_targets] = get_task_struct(target);
+	check->nr_targets++;
+	check->last = target;
+}
+
+/* Siblings need not have their leader's target: contexts that are equal are swapped. */
+static void perf_persistent_check_group(struct perf_persistent_check *check, struct perf_event *event)
+{
+	struct perf_event *leader, *sibling;
+	struct perf_event_context *ctx;
+
+	/* Without siblings, those that come later are as if they came after all this. */
+	if (event->group_leader == event && !READ_ONCE(event->nr_siblings)) {
+		perf_persistent_check_add(check, event);
+		return;
+	}
+
+	ctx = perf_event_ctx_lock(event);
+	leader = event->group_leader;
+	perf_persistent_check_add(check, leader);
+	for_each_sibling_event(sibling, leader)
+		perf_persistent_check_add(check, sibling);
+	perf_event_ctx_unlock(event, ctx);
+}
+
+static void perf_persistent_check_sharers(struct perf_persistent_check *check, struct perf_event *event)
+{
+	struct perf_buffer *rb;
+	unsigned long flags;
+
+	rb = READ_ONCE(event->rb) ? ring_buffer_get(event) : NULL;
+	if (!rb)
+		return;
+
+	/* RCU would keep the events, but not their targets. */
+	spin_lock_irqsave(&rb->event_lock, flags);
+	list_for_each_entry(event, &rb->event_list, rb_entry)
+		perf_persistent_check_add(check, event);
+	spin_unlock_irqrestore(&rb->event_lock, flags);
+	ring_buffer_put(rb);
+}
+
+static int perf_persistent_check_all(struct perf_persistent_check *check, struct perf_event *event)
+{
+	int err = perf_event_allow(check->needs);
+
+	for (unsigned int i = 0; !err && i < check->nr_targets; i++)
+		err = perf_persistent_may_open_target(&event->attr, check->targets[i]);
+
+	/* EPERM means locked memory to those who call DETACH */
+	return err == -EPERM ? -EACCES : err;
+}
+
+/* Return: as perf_persistent_may_open(), or how many targets there has to be room for */
+static int perf_persistent_try_open(struct perf_event *event, struct task_struct **targets, int max)
+{
+	struct perf_persistent_check check = { .targets = targets, .max_targets = max };
+	int ret;
+
+	perf_persistent_check_group(&check, event);
+	perf_persistent_check_sharers(&check, event);
+	if (check.nr_targets > max) {
+		ret = check.nr_targets;
+		check.nr_targets = max;
+	} else {
+		ret = perf_persistent_check_all(&check, event);
+	}
+
+	while (check.nr_targets)
+		put_task_struct(targets[--check.nr_targets]);
+
+	return ret;
+}
+
+/**
+ * perf_persistent_may_open - whether the caller could open an event afresh
+ * @event: event
+ *
+ * PERF_FORMAT_GROUP shows the whole group, and the buffer all that share it, so
+ * that all of them have to be allowed, with their targets.
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ * Return: 0, -EACCES, -ENOMEM, -EINTR or what a security module answers
+ */
+int perf_persistent_may_open(struct perf_event *event)
+{
+	struct task_struct **targets, *only;
+	int ret = perf_persistent_try_open(event, &only, 1);
+
+	/* Again if others came to the group or the buffer meanwhile */
+	while (ret > 0) {
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		targets = kvmalloc_array(ret, sizeof(*targets), GFP_KERNEL);
+		if (!targets)
+			return -ENOMEM;
+		ret = perf_persistent_try_open(event, targets, ret);
+		kvfree(targets);
+	}
+
+	return ret;
+}
+
+/**
+ * perf_persistent_mode_allows - whether the mode of a session gives a right
+ * @session: session
+ * @right:   mask of PERF_PERSISTENT_READ and so on
+ *
+ * Return: true if it does, or the caller has CAP_PERFMON
+ */
+bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
+				 unsigned int right)
+{
+	umode_t mode = READ_ONCE(session->mode);
+
+	if (perfmon_capable())
+		return true;
+
+	if (uid_eq(READ_ONCE(session->uid), current_euid()))
+		mode >>= 6;
+	else if (in_egroup_p(READ_ONCE(session->gid)))
+		mode >>= 3;
+
+	/* Whoever controls it could disable it instead. */
+	if (mode & PERF_PERSISTENT_CONTROL)
+		mode |= PERF_PERSISTENT_HOLD;
+
+	return (mode & right) == right;
+}
+
+/**
+ * perf_persistent_may_read - whether the caller may reopen an instance
+ * @session: its session
+ * @event:   its event
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ * Return: 0, -EACCES, or what perf_persistent_may_open() answers
+ */
+int perf_persistent_may_read(struct perf_persistent_session *session, struct perf_event *event)
+{
+	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
+		return -EACCES;
+
+	if ((session->flags & PERF_PERSISTENT_PRIVILEGED) && !perfmon_capable())
+		return 0;
+
+	return perf_persistent_may_open(event);
+}
+
+static int perf_persistent_may_open_all(struct perf_persistent_session *session)
+{
+	struct perf_event *event;
+	int err = 0;
+	u32 nr = 0;
+
+	while (!err && (event = perf_persistent_get_next(session, &nr))) {
+		err = perf_persistent_may_open(event);
+		perf_persistent_put_user(event);
+	}
+
+	return err;
+}
+
+/**
+ * perf_persistent_may_change - whether the caller may control or hold a session
+ * @session: session
+ * @right:   mask of PERF_PERSISTENT_CONTROL and PERF_PERSISTENT_HOLD
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ * Return: 0, -EACCES, or what perf_persistent_may_open() answers
+ */
+int perf_persistent_may_change(struct perf_persistent_session *session, unsigned int right)
+{
+	int err;
+
+	if (!perf_persistent_mode_allows(session, right))
+		return -EACCES;
+
+	/* The capability passes everything that depends on an instance's target. */
+	if (perfmon_capable()) {
+		err = perf_event_allow(READ_ONCE(session->needs));
+		return err == -EPERM ? -EACCES : err;
+	}
+
+	if (session->flags & PERF_PERSISTENT_PRIVILEGED)
+		return 0;
+
+	return perf_persistent_may_open_all(session);
+}
+
+/**
+ * perf_persistent_check_ttl - hold a time to live against the limit
+ * @ttl: ns, or 0 for the default: none for those who may, the longest for others
+ *
+ * Return: 0 or -EINVAL
+ */
+int perf_persistent_check_ttl(u64 *ttl)
+{
+	u64 max = (u64)READ_ONCE(sysctl_perf_persistent_max_ttl) * NSEC_PER_SEC;
+
+	if (perfmon_capable())
+		return *ttl > KTIME_MAX / 2 ? -EINVAL : 0;
+
+	if (!*ttl)
+		*ttl = max;
+
+	return *ttl > max ? -EINVAL : 0;
+}
+
+static bool perf_persistent_count_inc(atomic_t *count, unsigned int max)
+{
+	if (atomic_inc_return(count) <= max)
+		return true;
+
+	atomic_dec(count);
+	return false;
+}
+
+/**
+ * perf_persistent_charge - count an instance against the limits
+ * @inst: new instance
+ *
+ * Return: 0 or -EAGAIN
+ */
+int perf_persistent_charge(struct perf_persistent_instance *inst)
+{
+	struct user_struct *user = current_user();
+
+	if (!perf_persistent_count_inc(&perf_persistent_count, READ_ONCE(sysctl_perf_persistent_max)))
+		return -EAGAIN;
+
+	if (perfmon_capable())
+		return 0;
+
+	if (!perf_persistent_count_inc(&user->nr_perf_persistent,
+			    READ_ONCE(sysctl_perf_persistent_max_user))) {
+		atomic_dec(&perf_persistent_count);
+		return -EAGAIN;
+	}
+	inst->user = get_uid(user);
+
+	return 0;
+}
+
+/**
+ * perf_persistent_uncharge - undo perf_persistent_charge()
+ * @inst: instance
+ */
+void perf_persistent_uncharge(struct perf_persistent_instance *inst)
+{
+	if (inst->user) {
+		atomic_dec(&inst->user->nr_perf_persistent);
+		free_uid(inst->user);
+	}
+	atomic_dec(&perf_persistent_count);
+}
+
+static struct ctl_table perf_persistent_sysctls[] = {
+	{
+		.procname	= "perf_event_persistent_max",
+		.data		= &sysctl_perf_persistent_max,
+		.maxlen		= sizeof(unsigned int),
+		.mode		= 0644,
+		.proc_handler	= proc_douintvec,
+	},
+	{
+		.procname	= "perf_event_persistent_max_user",
+		.data		= &sysctl_perf_persistent_max_user,
+		.maxlen		= sizeof(unsigned int),
+		.mode		= 0644,
+		.proc_handler	= proc_douintvec,
+	},
+	{
+		.procname	= "perf_event_persistent_max_ttl",
+		.data		= &sysctl_perf_persistent_max_ttl,
+		.maxlen		= sizeof(unsigned int),
+		.mode		= 0644,
+		/* 0 would be no limit */
+		.proc_handler	= proc_douintvec_minmax,
+		.extra1		= SYSCTL_ONE,
+	},
+};
+
+static int __init perf_persistent_access_init(void)
+{
+	register_sysctl_init("kernel", perf_persistent_sysctls);
+
+	return 0;
+}
+device_initcall(perf_persistent_access_init);

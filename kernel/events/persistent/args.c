@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: arguments of the ioctls.
+ *
+ * Arguments are copied in before any lock is taken, and results copied out after
+ * the last one is dropped.
+ */
+#include <linux/ioctl.h>
+#include <linux/uaccess.h>
+
+#include "../internal.h"
+#include "persistent.h"
+
+/**
+ * perf_persistent_copy_struct - copy an extensible struct from user space
+ * @dst:  struct, zeroed where the user's ends
+ * @size: size of @dst
+ * @min:  size of the first published version
+ * @cmd:  ioctl, which has the size of the user's struct
+ * @arg:  address
+ *
+ * Return: 0, -EFAULT, -EINVAL if it is too small, -E2BIG if it has bits set that
+ * this kernel does not know
+ */
+int perf_persistent_copy_struct(void *dst, size_t size, size_t min,
+				unsigned int cmd, unsigned long arg)
+{
+	if (_IOC_SIZE(cmd) < min)
+		return -EINVAL;
+
+	return copy_struct_from_user(dst, size, (void __user *)arg, _IOC_SIZE(cmd));
+}
+
+/**
+ * perf_persistent_copy_string - copy a string from user space
+ * @dst:  buffer of @max bytes
+ * @max:  room, with the final NUL
+ * @addr: address, or 0 for an empty string
+ *
+ * Return: 0, -EFAULT, -EINVAL if it is too long
+ */
+int perf_persistent_copy_string(char *dst, long max, u64 addr)
+{
+	long len;
+
+	*dst = '\0';
+	if (!addr)
+		return 0;
+
+	len = strncpy_from_user(dst, u64_to_user_ptr(addr), max);
+	if (len < 0)
+		return len;
+
+	return len == max ? -EINVAL : 0;
+}
+
+/**
+ * perf_persistent_copy_name - copy a name from user space
+ * @name: buffer of PERF_PERSISTENT_NAME_MAX bytes
+ * @addr: address, or 0 for none; an empty string is none as well
+ *
+ * Return: 0, -EFAULT, -EINVAL for a string that cannot be a name
+ */
+int perf_persistent_copy_name(char *name, u64 addr)
+{
+	int err = perf_persistent_copy_string(name, PERF_PERSISTENT_NAME_MAX, addr);
+
+	if (err)
+		return err;
+
+	return !*name || perf_persistent_name_valid(name) ? 0 : -EINVAL;
+}

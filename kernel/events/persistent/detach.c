@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: into the registry, and out of it again.
+ *
+ * Everything is allocated before a lock is taken.
+ */
+#include <linux/cleanup.h>
+#include <linux/fs.h>
+#include <linux/slab.h>
+
+#include "../internal.h"
+#include "persistent.h"
+
+static int perf_persistent_copy_detach(struct perf_persistent_detach *d, unsigned int cmd,
+				       unsigned long arg)
+{
+	struct perf_event_detach u = {};
+	int err = 0;
+
+	*d = (struct perf_persistent_detach){};
+	if (arg)
+		err = perf_persistent_copy_struct(&u, sizeof(u), PERF_EVENT_DETACH_SIZE_VER0,
+						  cmd, arg);
+	if (err)
+		return err;
+
+	if ((u.flags & ~PERF_DETACH_UNCOMMITTED) || u.member >= PERF_PERSISTENT_MEMBERS)
+		return -EINVAL;
+	/* Name, time and state belong to the session, which is there already. */
+	if (u.id && (u.name || u.ttl || u.flags))
+		return -EINVAL;
+
+	d->flags = u.flags;
+	d->id = u.id;
+	d->member = u.member;
+	d->nr_pages = u.buffer_pages;
+	d->ttl = u.ttl;
+	err = perf_persistent_copy_name(d->name, u.name);
+	if (!err)
+		err = perf_persistent_copy_string(d->label, sizeof(d->label), u.label);
+	if (!err && !u.id)
+		err = perf_persistent_check_ttl(&d->ttl);
+
+	return err;
+}
+
+/*
+ * The attr in the kernel's size and zero where it means nothing, for memcmp().
+ */
+static void perf_persistent_normalize_attr(struct perf_event_attr *attr)
+{
+	attr->size = sizeof(*attr);
+	attr->enable_on_exec = 0;
+	/* Without branches it means nothing, and drivers use it. */
+	if (!(attr->sample_type & PERF_SAMPLE_BRANCH_STACK))
+		attr->branch_sample_type = 0;
+}
+
+static int perf_persistent_event_create(struct perf_event *event,
+					const struct perf_event_attr *attr, int cpu)
+{
+	struct perf_persistent_event *pe = kzalloc_obj(*pe, GFP_KERNEL_ACCOUNT);
+
+	if (!pe)
+		return -ENOMEM;
+
+	pe->attr = *attr;
+	pe->cpu = cpu;
+	perf_persistent_normalize_attr(&pe->attr);
+	/* Two threads may detach it at once. */
+	if (cmpxchg(&event->persistent, NULL, pe))
+		kfree(pe);
+
+	return 0;
+}
+
+static int perf_persistent_check_event(struct perf_event *event)
+{
+	if (perf_persistent_instance_of(event))
+		return -EEXIST;
+
+	if (event->attr.sigtrap)
+		return -EINVAL;
+
+	/* The buffer of AUX has no end of its own. */
+	if (event->attr.aux_output || event->attr.aux_sample_size)
+		return -EOPNOTSUPP;
+
+	return perf_persistent_may_open(event);
+}
+
+/*
+ * A group that loses its leader falls apart, and an event that has lost its CPU
+ * does not get it back.
+ */
+static int perf_persistent_check_state(struct perf_event *event)
+{
+	lockdep_assert_held(&event->ctx->mutex);
+
+	if (event->persistent->ended || event->state <= PERF_EVENT_STATE_REVOKED)
+		return -ENODEV;
+
+	/* AUX as well; others may be in the way for good. */
+	if (event->pmu->setup_aux || (event->pmu->capabilities & PERF_PMU_CAP_EXCLUSIVE))
+		return -EOPNOTSUPP;
+
+	if (!(event->attach_state & (PERF_ATTACH_TASK | PERF_ATTACH_CONTEXT)) &&
+	    !perf_event_is_parked(event))
+		return -ENODEV;
+
+	return 0;
+}
+
+/* A group is in one session. */
+static int perf_persistent_check_group(struct perf_event *event,
+				       const struct perf_persistent_session *session)
+{
+	struct perf_persistent_instance *leader;
+
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	if (event->group_leader == event)
+		return 0;
+
+	leader = perf_persistent_instance_of(event->group_leader);
+
+	return leader && leader->session == session ? 0 : -EINVAL;
+}
+
+static int perf_persistent_insert(struct perf_persistent_session *session,
+				  struct perf_persistent_instance *inst,
+				  struct perf_persistent_member **member, u64 ttl)
+{
+	struct perf_event *event = inst->event;
+	bool is_new;
+	int err;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	if (perf_persistent_instance_of(event))
+		return -EEXIST;
+	is_new = !session->next_instance;
+	/* It ended since it was looked up. */
+	if (!is_new && !session->nr_instances)
+		return -ENOENT;
+
+	err = perf_persistent_check_group(event, session);
+	if (!err)
+		err = perf_persistent_instance_insert(session, inst, member);
+	if (!err && is_new)
+		perf_persistent_session_arm(session, ttl);
+
+	return err;
+}
+
+/* What DETACH allocates */
+struct perf_persistent_parts {
+	struct perf_persistent_session	*session;
+	struct perf_persistent_instance	*inst;
+	struct perf_persistent_member	*member;
+	struct perf_buffer		*rb;
+};
+
+static int perf_persistent_detach_locked(struct perf_event *event,
+					 struct perf_persistent_parts *p,
+					 const struct perf_persistent_detach *d)
+{
+	int err;
+
+	err = perf_persistent_check_state(event);
+	if (err)
+		return err;
+
+	err = perf_persistent_buffer_pin(event, d->nr_pages, &p->rb);
+	if (err < 0)
+		return err;
+	if (err)
+		p->inst->rb = event->rb;
+
+	err = perf_persistent_insert(p->session, p->inst, &p->member, d->ttl);
+	if (err && p->inst->rb) {
+		perf_persistent_buffer_unpin(event, p->inst->rb);
+		p->inst->rb = NULL;
+	}
+
+	return err;
+}
+
+static int perf_persistent_join(struct perf_event *event, struct perf_persistent_parts *p,
+				const struct perf_persistent_detach *d)
+{
+	struct perf_event_context *ctx;
+	int err;
+
+	guard(mutex)(&p->session->control);
+
+	ctx = perf_event_ctx_lock(event);
+	err = perf_persistent_detach_locked(event, p, d);
+	perf_event_ctx_unlock(event, ctx);
+	if (err)
+		return err;
+
+	/* From here on the instance may end at any time. */
+	perf_remove_from_owner(event);
+	perf_persistent_update_hold(event);
+
+	return 0;
+}
+
+static struct perf_persistent_member *
+perf_persistent_member_alloc(struct perf_event *event, const struct perf_persistent_detach *d)
+{
+	struct perf_persistent_member *member = kzalloc_obj(*member, GFP_KERNEL_ACCOUNT);
+
+	if (!member)
+		return ERR_PTR(-ENOMEM);
+
+	member->nr = d->member;
+	member->attr = event->persistent->attr;
+	strscpy(member->label, d->label);
+
+	return member;
+}
+
+/* With a reference: it may end with its first instance. */
+static struct perf_persistent_session *
+perf_persistent_choose_session(const struct perf_persistent_detach *d)
+{
+	struct perf_persistent_session *session;
+	int err;
+
+	if (!d->id) {
+		session = perf_persistent_session_create(d);
+		if (!IS_ERR(session))
+			kobject_get(&session->kobj);
+		return session;
+	}
+
+	session = perf_persistent_session_get(d->id);
+	if (!session)
+		return ERR_PTR(-ENOENT);
+
+	err = perf_persistent_may_change(session, PERF_PERSISTENT_CONTROL);
+	if (err) {
+		kobject_put(&session->kobj);
+		return ERR_PTR(err);
+	}
+
+	return session;
+}
+
+static int perf_persistent_parts_alloc(struct perf_persistent_parts *p, struct perf_event *event,
+				       const struct perf_persistent_detach *d)
+{
+	p->inst = perf_persistent_instance_create(event);
+	if (IS_ERR(p->inst))
+		return PTR_ERR(p->inst);
+
+	p->member = perf_persistent_member_alloc(event, d);
+	if (IS_ERR(p->member))
+		return PTR_ERR(p->member);
+
+	p->rb = perf_persistent_buffer_alloc(event, d->nr_pages);
+	if (IS_ERR(p->rb))
+		return PTR_ERR(p->rb);
+
+	p->session = perf_persistent_choose_session(d);
+
+	return PTR_ERR_OR_ZERO(p->session);
+}
+
+/* Free what was not taken. */
+static void perf_persistent_parts_free(struct perf_persistent_parts *p, bool is_new, int err)
+{
+	if (!IS_ERR_OR_NULL(p->session)) {
+		if (is_new && err)
+			perf_persistent_session_destroy(p->session);
+		kobject_put(&p->session->kobj);
+	}
+	if (!IS_ERR_OR_NULL(p->rb))
+		perf_persistent_buffer_free(p->rb);
+	if (!IS_ERR(p->member))
+		kfree(p->member);
+	if (err && !IS_ERR_OR_NULL(p->inst))
+		perf_persistent_instance_free(p->inst);
+}
+
+static int perf_persistent_try_detach(struct perf_event *event,
+				      const struct perf_persistent_detach *d)
+{
+	struct perf_persistent_parts p = {};
+	int err, id = 0;
+
+	err = perf_persistent_parts_alloc(&p, event, d);
+	if (!err) {
+		id = p.session->id;
+		err = perf_persistent_join(event, &p, d);
+	}
+	perf_persistent_parts_free(&p, !d->id, err);
+
+	return err ?: id;
+}
+
+/**
+ * perf_persistent_detach - put an event into the registry
+ * @event: event that the caller has as a user, and is allowed
+ * @d:	   how
+ *
+ * Context: may sleep; takes perf_event_context::mutex.
+ * Return: the id, or one of the errors in
+ * Documentation/userspace-api/perf_persistent.rst.
+ */
+int perf_persistent_detach(struct perf_event *event, const struct perf_persistent_detach *d)
+{
+	int ret = 0;
+
+	if (!event->persistent)
+		ret = perf_persistent_event_create(event, &event->attr, event->cpu);
+	if (ret)
+		return ret;
+
+	/* The last mapping of its buffer may go meanwhile. */
+	do {
+		ret = perf_persistent_try_detach(event, d);
+	} while (ret == -ENOBUFS);
+
+	return ret;
+}
+
+/**
+ * perf_persistent_ioctl_detach - PERF_EVENT_IOC_DETACH
+ * @event: event that the caller has open
+ * @cmd:   has the size of the struct
+ * @arg:   address of a struct perf_event_detach, or 0
+ *
+ * Context: may sleep.
+ * Return: as perf_persistent_detach()
+ */
+long perf_persistent_ioctl_detach(struct perf_event *event, unsigned int cmd, unsigned long arg)
+{
+	struct perf_persistent_detach *d __free(kfree) = kzalloc_obj(*d, GFP_KERNEL_ACCOUNT);
+	int err;
+
+	if (!d)
+		return -ENOMEM;
+
+	err = perf_persistent_copy_detach(d, cmd, arg);
+	if (!err)
+		err = perf_persistent_check_event(event);
+	if (err)
+		return err;
+
+	return perf_persistent_detach(event, d);
+}
+
+/**
+ * perf_persistent_opened - note how an event was opened, and detach it if asked
+ * @event: new event
+ * @attr:  as user space gave it
+ * @cpu:   as user space gave it
+ *
+ * Context: may sleep.
+ * Return: 0 or the id, or -ENOMEM, or as perf_persistent_detach()
+ */
+int perf_persistent_opened(struct perf_event *event, const struct perf_event_attr *attr, int cpu)
+{
+	int err;
+
+	if (event->cpu != cpu || memcmp(&event->attr, attr, sizeof(*attr))) {
+		err = perf_persistent_event_create(event, attr, cpu);
+		if (err)
+			return err;
+	}
+
+	return attr->persistent ?
+	       perf_persistent_ioctl_detach(event, PERF_EVENT_IOC_DETACH, 0) : 0;
+}
+
+static bool perf_persistent_has_sibling(struct perf_event *event)
+{
+	struct perf_event *sibling;
+
+	lockdep_assert_held(&event->ctx->mutex);
+
+	for_each_sibling_event(sibling, event) {
+		if (perf_persistent_instance_of(sibling))
+			return true;
+	}
+
+	return false;
+}
+
+static struct perf_persistent_instance *
+perf_persistent_unlink_event(struct perf_event *event)
+{
+	struct perf_persistent_instance *inst;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_of(event);
+	if (inst)
+		perf_persistent_instance_unlink(inst);
+
+	return inst;
+}
+
+static int perf_persistent_attach(struct perf_persistent_session *session,
+				  struct perf_event *event)
+{
+	struct perf_persistent_instance *inst = NULL;
+	struct perf_event_context *ctx;
+
+	guard(mutex)(&session->control);
+
+	ctx = perf_event_ctx_lock(event);
+	if (perf_persistent_has_sibling(event)) {
+		perf_event_ctx_unlock(event, ctx);
+		return -EBUSY;
+	}
+	inst = perf_persistent_unlink_event(event);
+	perf_event_ctx_unlock(event, ctx);
+	if (!inst)
+		return -EINVAL;
+
+	perf_persistent_update_hold(event);
+	perf_event_set_owner(event);
+	perf_persistent_instance_finish(inst);
+
+	return 0;
+}
+
+/**
+ * perf_persistent_ioctl_attach - PERF_EVENT_IOC_ATTACH
+ * @event: event that the caller has open
+ *
+ * The event leaves the registry. It ends when its last user closes it, and belongs
+ * to the current task until then.
+ *
+ * Context: may sleep; takes perf_event_context::mutex.
+ * Return: 0, -EINVAL for an event that is not persistent, -EACCES, -EBUSY for a
+ * leader whose siblings are persistent
+ */
+long perf_persistent_ioctl_attach(struct perf_event *event)
+{
+	struct perf_persistent_session *session = perf_persistent_session_of(event);
+	int err;
+
+	if (!session)
+		return -EINVAL;
+
+	err = perf_persistent_may_change(session, PERF_PERSISTENT_CONTROL);
+	if (!err)
+		err = perf_persistent_attach(session, event);
+	kobject_put(&session->kobj);
+
+	return err;
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: holding, which lends their counters to others.
+ *
+ * An instance stands still while a view holds its member or its session. What
+ * enables or disables it meanwhile takes effect afterwards. The gap is in the
+ * times: nothing was enabled.
+ */
+#include "../internal.h"
+#include "persistent.h"
+
+/* On the CPU where the event counts, so that it does not stop for another reason. */
+static void __perf_persistent_hold(struct perf_event *event, struct perf_cpu_context *cpuctx,
+				   struct perf_event_context *ctx, void *info)
+{
+	perf_persistent_still(event, PERF_EVENT_HELD);
+	__perf_event_disable(event, cpuctx, ctx, info);
+}
+
+/*
+ * An event that has left its context counts nowhere. If it is parked, it enters
+ * the context as it is now; if its task has exited, nothing is left to hold.
+ */
+static void perf_persistent_hold_one(struct perf_event *event)
+{
+	/* A child that exits leaves its context and the list at once. */
+	lockdep_assert_held(&(event->parent ?: event)->child_mutex);
+
+	if (event->attach_state & PERF_ATTACH_CONTEXT) {
+		event_function_call(event, __perf_persistent_hold, NULL);
+		return;
+	}
+
+	guard(raw_spinlock_irq)(&event->ctx->lock);
+	if (perf_event_is_parked(event))
+		perf_persistent_still(event, PERF_EVENT_HELD);
+}
+
+static void perf_persistent_release_one(struct perf_event *event)
+{
+	bool resume;
+
+	scoped_guard(raw_spinlock_irq, &event->ctx->lock) {
+		resume = event->still == PERF_EVENT_HELD &&
+			 event->resume_state == PERF_EVENT_STATE_INACTIVE;
+		event->still &= ~PERF_EVENT_HELD;
+	}
+
+	if (resume)
+		_perf_event_enable(event);
+}
+
+/* Its counter is free for others when it returns. */
+static void perf_persistent_hold_event(struct perf_event *event, bool hold)
+{
+	struct perf_event_context *ctx = perf_event_ctx_lock(event);
+
+	perf_event_for_each_child(event, hold ? perf_persistent_hold_one :
+						perf_persistent_release_one);
+	perf_event_ctx_unlock(event, ctx);
+}
+
+static bool perf_persistent_wants_hold(struct perf_event *event)
+{
+	struct perf_persistent_instance *inst;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_of(event);
+
+	return inst && (inst->session->nr_holds[0] ||
+			inst->session->nr_holds[inst->member->nr + 1]);
+}
+
+/**
+ * perf_persistent_update_hold - have an event do as the holds of its session say
+ * @event: event that the caller has as a user
+ *
+ * An event that is not in a session is not held.
+ *
+ * Context: may sleep; perf_persistent_session::control of the session that it is
+ * or was in is held.
+ */
+void perf_persistent_update_hold(struct perf_event *event)
+{
+	bool hold = perf_persistent_wants_hold(event);
+
+	if (hold != !!(READ_ONCE(event->still) & PERF_EVENT_HELD))
+		perf_persistent_hold_event(event, hold);
+}
+
+static void perf_persistent_session_update_holds(struct perf_persistent_session *session)
+{
+	struct perf_event *event;
+	u32 nr = 0;
+
+	while ((event = perf_persistent_get_next(session, &nr))) {
+		perf_persistent_update_hold(event);
+		perf_persistent_put_user(event);
+	}
+}
+
+static void perf_persistent_session_add_hold(struct perf_persistent_session *session,
+					     u32 member, int add)
+{
+	lockdep_assert_held(&session->control);
+
+	scoped_guard(mutex, &perf_persistent_mutex)
+		session->nr_holds[member] += add;
+	perf_persistent_session_update_holds(session);
+}
+
+/**
+ * perf_persistent_session_hold - have instances stand still
+ * @session: session
+ * @member:  number of the member + 1, or 0 for all
+ *
+ * Their counters are free for others when it returns. Instances that come later
+ * are held as well.
+ *
+ * Context: may sleep; perf_persistent_session::control is held.
+ */
+void perf_persistent_session_hold(struct perf_persistent_session *session, u32 member)
+{
+	perf_persistent_session_add_hold(session, member, 1);
+}
+
+/**
+ * perf_persistent_session_release - undo perf_persistent_session_hold()
+ * @session: session
+ * @member:  number of the member + 1, or 0 for all
+ *
+ * Context: may sleep; perf_persistent_session::control is held.
+ */
+void perf_persistent_session_release(struct perf_persistent_session *session, u32 member)
+{
+	perf_persistent_session_add_hold(session, member, -1);
+}

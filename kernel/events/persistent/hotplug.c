@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: CPUs that go offline and come back.
+ *
+ * An ordinary event stops counting with its CPU, and its group falls apart. A
+ * persistent one is parked: it leaves its context, as it must, but keeps its
+ * group, count and buffer, and the state to go on with.
+ *
+ * With PERF_FLAG_OFFLINE_CPU an event is opened for a CPU that is offline. It is
+ * parked from the beginning, after all checks of perf_event_open(), so that the
+ * kernel never has to make an event with the rights of somebody else.
+ *
+ * Hotplug takes no lock of the registry. perf_event_exit_cpu() parks events under
+ * perf_event_context::mutex, after all PMUs that move their events to another CPU
+ * have done so. Unparking has a hotplug state of its own, after the states in
+ * which PMUs set the CPU up.
+ */
+#include <linux/cpu.h>
+#include <linux/cpuhotplug.h>
+#include <linux/init.h>
+#include <linux/list.h>
+#include <linux/percpu.h>
+#include <linux/timekeeping.h>
+
+#include "../internal.h"
+#include "persistent.h"
+
+/* By perf_event::migrate_entry; protected by the mutex of the CPU's context */
+static DEFINE_PER_CPU(struct list_head, perf_persistent_parked);
+
+/**
+ * perf_persistent_park_new - park a new event if its CPU is offline
+ * @event:  event of a CPU, not yet in its context
+ * @leader: leader of its group, or NULL
+ * @online: whether the context of the CPU takes events
+ * @flags:  of perf_event_open(2)
+ *
+ * Between @online becoming true and perf_persistent_cpu_online(), an event
+ * follows its leader.
+ *
+ * Context: with perf_event_context::mutex of the CPU held.
+ * Return: 0, or -ENODEV if there is no such CPU or the caller does not want one
+ * that is offline
+ */
+int perf_persistent_park_new(struct perf_event *event, const struct perf_event *leader,
+			     bool online, unsigned long flags)
+{
+	if (online && !(leader && perf_event_is_parked(leader)))
+		return 0;
+
+	if (!(flags & PERF_FLAG_OFFLINE_CPU) || !cpu_present(event->cpu))
+		return -ENODEV;
+
+	perf_persistent_still(event, PERF_EVENT_PARKED);
+	event->state = PERF_EVENT_STATE_OFF;
+
+	return 0;
+}
+
+/**
+ * perf_persistent_list_parked - have an event installed when its CPU comes online
+ * @event: event that is parked
+ *
+ * Context: with perf_event_context::mutex of the CPU held.
+ */
+void perf_persistent_list_parked(struct perf_event *event)
+{
+	list_add_tail(&event->migrate_entry, per_cpu_ptr(&perf_persistent_parked, event->cpu));
+}
+
+/**
+ * perf_persistent_park - keep an event whose CPU goes offline
+ * @event: event in the context of this CPU, about to be removed from it
+ *
+ * Context: on that CPU, with perf_event_context::lock held; the caller of the
+ * cross-call holds the mutex.
+ * Return: false if the event is not persistent and has to go
+ */
+bool perf_persistent_park(struct perf_event *event)
+{
+	struct perf_persistent_instance *inst = perf_persistent_instance_of(event);
+
+	lockdep_assert_held(&event->ctx->lock);
+
+	if (!inst)
+		return false;
+
+	perf_persistent_still(event, PERF_EVENT_PARKED);
+	perf_persistent_list_parked(event);
+	inst->offline_since = ktime_get_boottime_ns();
+	inst->offline_count++;
+
+	return true;
+}
+
+static void perf_persistent_end_gap(struct perf_event *event)
+{
+	struct perf_persistent_instance *inst;
+
+	guard(raw_spinlock_irq)(&event->ctx->lock);
+
+	/* It may have been attached meanwhile. */
+	inst = perf_persistent_instance_of(event);
+	if (inst)
+		inst->offline_time += ktime_get_boottime_ns() - inst->offline_since;
+}
+
+static void perf_persistent_unpark(struct perf_event *event, struct perf_event_context *ctx)
+{
+	perf_persistent_forget_parked(event);
+	if (event->state <= PERF_EVENT_STATE_REVOKED)
+		return;
+
+	/* An event that went into error meanwhile stays there until it is enabled. */
+	if (!event->still && event->state > PERF_EVENT_STATE_ERROR)
+		event->state = event->resume_state;
+
+	perf_persistent_end_gap(event);
+	perf_install_in_context(ctx, event, event->cpu);
+}
+
+/*
+ * Siblings first: a leader schedules its whole group.
+ */
+static int perf_persistent_cpu_online(unsigned int cpu)
+{
+	struct list_head *parked = per_cpu_ptr(&perf_persistent_parked, cpu);
+	struct perf_event_context *ctx = perf_cpu_ctx(cpu);
+	struct perf_event *event, *tmp;
+
+	guard(mutex)(&ctx->mutex);
+
+	list_for_each_entry_safe(event, tmp, parked, migrate_entry) {
+		if (event->group_leader != event)
+			perf_persistent_unpark(event, ctx);
+	}
+	list_for_each_entry_safe(event, tmp, parked, migrate_entry)
+		perf_persistent_unpark(event, ctx);
+
+	return 0;
+}
+
+static int __init perf_persistent_hotplug_init(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		INIT_LIST_HEAD(per_cpu_ptr(&perf_persistent_parked, cpu));
+
+	return cpuhp_setup_state_nocalls(CPUHP_AP_PERF_PERSISTENT_ONLINE,
+					 "perf/persistent:online",
+					 perf_persistent_cpu_online, NULL);
+}
+core_initcall(perf_persistent_hotplug_init);

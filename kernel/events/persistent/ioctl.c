@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: the ioctls of the registry.
+ */
+#include <linux/ioctl.h>
+
+#include "../internal.h"
+#include "persistent.h"
+
+/* The structs as they were first published, without holes */
+static void build_check_abi(void)
+{
+	BUILD_BUG_ON(sizeof(struct perf_event_detach) != PERF_EVENT_DETACH_SIZE_VER0);
+	BUILD_BUG_ON(sizeof(struct perf_persistent_query) != PERF_PERSISTENT_QUERY_SIZE_VER0);
+	BUILD_BUG_ON(sizeof(struct perf_persistent_set) != PERF_PERSISTENT_SET_SIZE_VER0);
+	BUILD_BUG_ON(sizeof(struct perf_persistent_info) != 72);
+	BUILD_BUG_ON(offsetof(struct perf_persistent_query, name) != 192);
+}
+
+/* The same ioctl, with a struct of whatever size */
+static bool perf_persistent_ioctl_is(unsigned int cmd, unsigned int known)
+{
+	return (cmd & ~IOCSIZE_MASK) == (known & ~IOCSIZE_MASK);
+}
+
+/**
+ * perf_persistent_ioctl - the ioctls of the registry
+ * @file:  an open perf event or a view
+ * @event: its event
+ * @cmd:   as for ioctl(2)
+ * @arg:   as for ioctl(2)
+ *
+ * Context: may sleep; no lock of the event is held.
+ * Return: as for ioctl(2), or -ENOIOCTLCMD for all others
+ */
+long perf_persistent_ioctl(struct file *file, struct perf_event *event,
+			   unsigned int cmd, unsigned long arg)
+{
+	build_check_abi();
+
+	if (perf_persistent_ioctl_is(cmd, PERF_EVENT_IOC_DETACH))
+		return perf_persistent_ioctl_detach(event, cmd, arg);
+	if (cmd == PERF_EVENT_IOC_ATTACH)
+		return arg ? -EINVAL : perf_persistent_ioctl_attach(event);
+	if (perf_persistent_ioctl_is(cmd, PERF_EVENT_IOC_QUERY_PERSISTENT))
+		return perf_persistent_ioctl_query(event, cmd, arg);
+	if (perf_persistent_ioctl_is(cmd, PERF_EVENT_IOC_SET_PERSISTENT))
+		return perf_persistent_ioctl_set(file, event, cmd, arg);
+
+	return -ENOIOCTLCMD;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Persistent perf events: sessions, members, instances, views.
+ */
+#ifndef _KERNEL_EVENTS_PERSISTENT_H
+#define _KERNEL_EVENTS_PERSISTENT_H
+
+#include <linux/bitmap.h>
+#include <linux/hrtimer.h>
+#include <linux/kobject.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/perf_event.h>
+#include <linux/pid.h>
+#include <linux/rbtree.h>
+#include <linux/rhashtable-types.h>
+#include <linux/sysfs.h>
+#include <linux/uidgid.h>
+#include <linux/workqueue.h>
+
+/* Buffer that DETACH gives an event without one if no size is given */
+#define PERF_PERSISTENT_BUFFER_KB		512
+#define PERF_PERSISTENT_BUFFER_KB_USER		128
+
+/* Members of a session; a line each in sysfs has to fit a page */
+#define PERF_PERSISTENT_MEMBERS			128
+
+/* Rights on a session, as the bits of a class in its mode */
+#define PERF_PERSISTENT_READ			04
+#define PERF_PERSISTENT_CONTROL			02
+#define PERF_PERSISTENT_HOLD			01
+
+/**
+ * struct perf_persistent_member - one event of a session, on whatever it measures
+ * @entry:	  in perf_persistent_session::members, by number
+ * @nr:		  number within the session
+ * @nr_instances: instances that refer to it; the last one frees it
+ * @attr:	  as it was opened
+ * @label:	  event text, or empty
+ */
+struct perf_persistent_member {
+	struct list_head		entry;
+	u32				nr;
+	u32				nr_instances;
+	struct perf_event_attr		attr;
+	char				label[PERF_PERSISTENT_LABEL_MAX];
+};
+
+/**
+ * struct perf_persistent_name - name of a session
+ * @entry:	in the table of names
+ * @event_attr: its file in events/
+ * @id:		id of the session
+ * @text:	unique among all names
+ *
+ * All but @entry does not change.
+ */
+struct perf_persistent_name {
+	struct hlist_node		entry;
+	struct device_attribute		event_attr;
+	u32				id;
+	char				text[PERF_PERSISTENT_NAME_MAX];
+};
+
+/**
+ * struct perf_persistent_session - events that were detached together
+ * @kobj:	   its folder in sysfs; counts the references to the session
+ * @name:	   its name, which SET replaces
+ * @instances:	   struct perf_persistent_instance by number
+ * @members:	   struct perf_persistent_member by number
+ * @nr_instances:  0 before the first and after the last one: not to be found
+ * @next_instance: numbers are not used twice
+ * @id:		   1 to INT_MAX
+ * @flags:	   enum perf_persistent_flags that hold for the whole session
+ * @uid:	   owner
+ * @gid:	   group
+ * @mode:	   PERF_PERSISTENT_* rights of owner, group and others
+ * @needs:	   PERF_NEED_* of all instances that it ever had
+ * @nr_holds:	   views that hold all instances, or those of the member with the
+ *		   number - 1, whether there is one or not
+ * @created:	   CLOCK_BOOTTIME, ns
+ * @deadline:	   CLOCK_BOOTTIME, ns; 0 for none
+ * @timer:	   runs until @deadline
+ * @expire:	   ends all instances
+ * @control:	   serializes joining, attaching and SET; see perf_persistent_mutex
+ *
+ * @kobj, @id and @created do not change; everything else is protected by
+ * perf_persistent_mutex, and @nr_holds changes under @control as well.
+ */
+struct perf_persistent_session {
+	struct kobject			kobj;
+	struct perf_persistent_name	*name;
+	struct rb_root			instances;
+	struct list_head		members;
+	u32				nr_instances;
+	u32				next_instance;
+	u32				id;
+	u32				flags;
+	kuid_t				uid;
+	kgid_t				gid;
+	umode_t				mode;
+	unsigned int			needs;
+	u32				nr_holds[PERF_PERSISTENT_MEMBERS + 1];
+	u64				created;
+	u64				deadline;
+	struct hrtimer			timer;
+	struct work_struct		expire;
+	struct mutex			control;
+};
+
+/**
+ * struct perf_persistent_key - instances of a session differ in it
+ * @session: session
+ * @task:    target, or NULL
+ * @cgroup:  target, or NULL
+ * @member:  number of the member
+ * @cpu:     CPU that the event was opened for, or -1
+ */
+struct perf_persistent_key {
+	struct perf_persistent_session	*session;
+	struct task_struct		*task;
+	struct perf_cgroup		*cgroup;
+	u32				member;
+	int				cpu;
+};
+
+/**
+ * struct perf_persistent_instance - a perf event that the registry keeps
+ * @node:	   in perf_persistent_session::instances
+ * @hash:	   in the table of all instances, by @key
+ * @key:	   what it measures; @event holds the target
+ * @session:	   its session
+ * @member:	   its event within the session
+ * @event:	   the instance is one of its users
+ * @nr:		   number within the session
+ * @pid:	   number of the target task, also when that is dead
+ * @offline_since: CLOCK_BOOTTIME, ns; when the CPU went offline last
+ * @offline_time:  ns that the CPU was offline before
+ * @offline_count: how often the CPU went offline
+ * @rb:		   buffer that is pinned, or NULL
+ * @user:	   whose limit it counts against, or NULL
+ * @dead:	   in the list of instances that are unlinked and not yet finished
+ * @last:	   @session ends with this instance
+ *
+ * The offline members are protected by perf_event_context::lock of @event, all
+ * others that change by perf_persistent_mutex.
+ */
+struct perf_persistent_instance {
+	struct rb_node			node;
+	struct rhash_head		hash;
+	struct perf_persistent_key	key;
+	struct perf_persistent_session	*session;
+	struct perf_persistent_member	*member;
+	struct perf_event		*event;
+	u32				nr;
+	u32				offline_count;
+	u64				offline_since;
+	u64				offline_time;
+	struct pid			*pid;
+	struct perf_buffer		*rb;
+	struct user_struct		*user;
+	struct list_head		dead;
+	bool				last;
+};
+
+/**
+ * struct perf_persistent_detach - arguments of DETACH
+ * @flags:    enum perf_event_detach_flags
+ * @id:	      session to join, or 0
+ * @member:   number of the event within the session
+ * @nr_pages: data pages of the buffer, or 0
+ * @ttl:      ns, or 0
+ * @name:     or empty
+ * @label:    or empty
+ */
+struct perf_persistent_detach {
+	u32		flags;
+	u32		id;
+	u32		member;
+	u32		nr_pages;
+	u64		ttl;
+	char		name[PERF_PERSISTENT_NAME_MAX];
+	char		label[PERF_PERSISTENT_LABEL_MAX];
+};
+
+/*
+ * perf_persistent_mutex protects the registry. It is the innermost mutex: never
+ * held around one of an event or its context, whose holders may wait for user
+ * memory, nor over an allocation that can reclaim, a grace period or a cross-call.
+ *
+ *   perf_persistent_session::control
+ *     perf_event_context::mutex
+ *       perf_event::mmap_mutex
+ *         perf_buffer::pin_mutex
+ *         perf_persistent_mutex
+ *           perf_event_context::lock
+ */
+extern struct mutex perf_persistent_mutex;
+
+/* args.c */
+int perf_persistent_copy_struct(void *dst, size_t size, size_t min,
+				unsigned int cmd, unsigned long arg);
+int perf_persistent_copy_string(char *dst, long max, u64 addr);
+int perf_persistent_copy_name(char *name, u64 addr);
+
+/* access.c */
+int perf_persistent_may_open(struct perf_event *event);
+unsigned int perf_persistent_needs(struct perf_event *event);
+bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
+				 unsigned int right);
+int perf_persistent_may_read(struct perf_persistent_session *session,
+			     struct perf_event *event);
+int perf_persistent_may_change(struct perf_persistent_session *session, unsigned int right);
+int perf_persistent_check_ttl(u64 *ttl);
+int perf_persistent_charge(struct perf_persistent_instance *inst);
+void perf_persistent_uncharge(struct perf_persistent_instance *inst);
+
+/* buffer.c */
+struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 nr_pages);
+void perf_persistent_buffer_free(struct perf_buffer *rb);
+int perf_persistent_buffer_pin(struct perf_event *event, u32 nr_pages,
+			       struct perf_buffer **new);
+void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *rb);
+
+/* name.c */
+bool perf_persistent_name_valid(const char *name);
+struct perf_persistent_name *
+perf_persistent_name_create(const char *chosen, u32 id, kuid_t owner);
+void perf_persistent_name_remove(struct perf_persistent_name *name);
+
+/* registry.c */
+struct perf_persistent_session *perf_persistent_session_get(u32 id);
+struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event);
+struct perf_persistent_session *
+perf_persistent_session_create(const struct perf_persistent_detach *d);
+void perf_persistent_session_destroy(struct perf_persistent_session *session);
+void perf_persistent_session_free(struct perf_persistent_session *session);
+void perf_persistent_session_arm(struct perf_persistent_session *session, u64 ttl);
+u64 perf_persistent_session_time_left(const struct perf_persistent_session *session);
+struct perf_persistent_member *
+perf_persistent_member_find(struct perf_persistent_session *session, u32 nr);
+struct perf_persistent_instance *
+perf_persistent_instance_create(struct perf_event *event);
+void perf_persistent_instance_free(struct perf_persistent_instance *inst);
+int perf_persistent_instance_insert(struct perf_persistent_session *session,
+				    struct perf_persistent_instance *inst,
+				    struct perf_persistent_member **new);
+void perf_persistent_instance_unlink(struct perf_persistent_instance *inst);
+void perf_persistent_instance_finish(struct perf_persistent_instance *inst);
+struct perf_persistent_instance *
+perf_persistent_instance_find(struct perf_persistent_session *session, u32 nr);
+struct perf_persistent_instance *
+perf_persistent_instance_lookup(const struct perf_persistent_key *key);
+struct perf_event *
+perf_persistent_get_next(struct perf_persistent_session *session, u32 *nr);
+
+/* sysfs.c */
+void perf_persistent_sysfs_init_session(struct perf_persistent_session *session);
+int perf_persistent_sysfs_add(struct perf_persistent_session *session);
+void perf_persistent_sysfs_remove(struct perf_persistent_session *session);
+int perf_persistent_sysfs_add_name(struct perf_persistent_name *name);
+void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name);
+
+/* hold.c */
+void perf_persistent_update_hold(struct perf_event *event);
+void perf_persistent_session_hold(struct perf_persistent_session *session, u32 member);
+void perf_persistent_session_release(struct perf_persistent_session *session, u32 member);
+
+/* view.c */
+struct perf_persistent_view;
+struct file *perf_persistent_view_open(struct perf_event *event,
+				       const struct perf_event_attr *attr, int f_flags);
+int perf_persistent_view_hold(struct file *file, struct perf_persistent_session *session,
+			      u32 member);
+
+/* detach.c, query.c, set.c: the ioctls */
+int perf_persistent_detach(struct perf_event *event, const struct perf_persistent_detach *d);
+long perf_persistent_ioctl_detach(struct perf_event *event, unsigned int cmd, unsigned long arg);
+long perf_persistent_ioctl_attach(struct perf_event *event);
+long perf_persistent_ioctl_query(struct perf_event *event, unsigned int cmd, unsigned long arg);
+long perf_persistent_ioctl_set(struct file *file, struct perf_event *event,
+			       unsigned int cmd, unsigned long arg);
+u32 perf_persistent_state(struct perf_event *event);
+void perf_persistent_scrub_attr(struct perf_event_attr *attr);
+
+static inline struct perf_persistent_instance *
+perf_persistent_instance_first(struct perf_persistent_session *session)
+{
+	return rb_entry_safe(rb_first(&session->instances),
+			     struct perf_persistent_instance, node);
+}
+
+static inline struct perf_persistent_instance *
+perf_persistent_instance_next(struct perf_persistent_instance *inst)
+{
+	return rb_entry_safe(rb_next(&inst->node), struct perf_persistent_instance, node);
+}
+
+/* By number */
+#define perf_persistent_for_each_instance(inst, session)		\
+	for (inst = perf_persistent_instance_first(session); inst;	\
+	     inst = perf_persistent_instance_next(inst))
+
+/* The instance of an event, or NULL; stable under perf_persistent_mutex */
+static inline struct perf_persistent_instance *
+perf_persistent_instance_of(const struct perf_event *event)
+{
+	struct perf_persistent_event *pe = READ_ONCE(event->persistent);
+
+	return pe ? READ_ONCE(pe->instance) : NULL;
+}
+
+static inline struct task_struct *perf_persistent_target(const struct perf_event *event)
+{
+	return event->attach_state & PERF_ATTACH_TASK ? event->hw.target : NULL;
+}
+
+static inline struct perf_cgroup *perf_persistent_cgroup(const struct perf_event *event)
+{
+#ifdef CONFIG_CGROUP_PERF
+	return event->cgrp;
+#else
+	return NULL;
+#endif
+}
+
+#endif /* _KERNEL_EVENTS_PERSISTENT_H */

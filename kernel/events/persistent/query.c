@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: QUERY.
+ *
+ * An answer is put together first and copied out when no lock is held.
+ */
+#include <linux/cgroup.h>
+#include <linux/cpu.h>
+#include <linux/mm.h>
+#include <linux/nsproxy.h>
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
+#include <linux/sched/user.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+#include <linux/timekeeping.h>
+#include <linux/trace_events.h>
+#include <linux/uaccess.h>
+
+#include "../internal.h"
+#include "persistent.h"
+
+/**
+ * struct perf_persistent_answer - answer of QUERY, with its parts of variable size
+ * @info:      the fixed part
+ * @attr:      as the event was opened, without addresses
+ * @label:     event text
+ * @filter:    text of the filter, or NULL
+ * @cgroup:    path of the cgroup, or NULL
+ * @instances: @nr of them, up to the room that the caller has
+ */
+struct perf_persistent_answer {
+	struct perf_persistent_query	info;
+	struct perf_event_attr		attr;
+	char				label[PERF_PERSISTENT_LABEL_MAX];
+	char				*filter;
+	char				*cgroup;
+	struct perf_persistent_info	*instances;
+	u32				nr;
+};
+
+/*
+ * A task and its child may have swapped contexts, so that the event that was opened
+ * ended with the child; and children go on when the task has ended. It is over when
+ * nothing is left that counts for it.
+ */
+static enum perf_event_state perf_persistent_family_state(struct perf_event *event)
+{
+	enum perf_event_state state = READ_ONCE(event->state);
+	struct perf_event *child;
+
+	if (state != PERF_EVENT_STATE_EXIT)
+		return state;
+
+	guard(rcu)();
+	child = list_first_or_null_rcu(&event->child_list, struct perf_event, child_list);
+
+	return child ? READ_ONCE(child->state) : state;
+}
+
+/**
+ * perf_persistent_state - what an event does
+ * @event: event that was detached
+ *
+ * Return: enum perf_persistent_state
+ */
+u32 perf_persistent_state(struct perf_event *event)
+{
+	enum perf_event_state state = perf_persistent_family_state(event);
+	int cpu = event->persistent->cpu;
+
+	if (event->persistent->ended)
+		return event->persistent->ended;
+	if (state == PERF_EVENT_STATE_REVOKED)
+		return PERF_PERSISTENT_STATE_REVOKED;
+	if (state <= PERF_EVENT_STATE_EXIT)
+		return PERF_PERSISTENT_STATE_EXITED;
+	/* A task's event is not parked; it waits for the task to come to the CPU. */
+	if (perf_event_is_parked(event) ||
+	    (perf_persistent_target(event) && cpu >= 0 && !cpu_online(cpu)))
+		return PERF_PERSISTENT_STATE_OFFLINE;
+	if (READ_ONCE(event->still) & PERF_EVENT_HELD)
+		return PERF_PERSISTENT_STATE_HELD;
+	if (state == PERF_EVENT_STATE_ERROR)
+		return PERF_PERSISTENT_STATE_ERROR;
+	if (state == PERF_EVENT_STATE_OFF)
+		return PERF_PERSISTENT_STATE_DISABLED;
+
+	return PERF_PERSISTENT_STATE_ENABLED;
+}
+
+/**
+ * perf_persistent_scrub_attr - take the addresses out of an attr
+ * @attr: copy that a reader will get
+ *
+ * Breakpoints and probes have them in config1 and config2, as addresses of the
+ * kernel, of user space or of strings there.
+ */
+void perf_persistent_scrub_attr(struct perf_event_attr *attr)
+{
+	if (attr->type == PERF_TYPE_BREAKPOINT) {
+		attr->bp_addr = 0;
+	} else if (attr->type >= PERF_TYPE_MAX) {
+		attr->config1 = 0;
+		attr->config2 = 0;
+	}
+	attr->sig_data = 0;
+}
+
+/*
+ * The number of the target that the caller knows: -1 for none, 0 for one that is
+ * not in its namespace. Dead tasks keep theirs.
+ */
+static pid_t perf_persistent_pid(struct perf_event *event,
+				 const struct perf_persistent_instance *inst)
+{
+	struct task_struct *task = perf_persistent_target(event);
+	pid_t pid;
+
+	if (!task)
+		return -1;
+
+	pid = task_pid_vnr(task);
+
+	return pid || !inst ? pid : pid_vnr(inst->pid);
+}
+
+/* Without a lock that is held while user memory is accessed */
+static void perf_persistent_info_fill(struct perf_persistent_info *info, struct perf_event *event)
+{
+	struct perf_persistent_instance *inst;
+	struct perf_buffer *rb;
+
+	*info = (struct perf_persistent_info){
+		.cpu		= event->persistent->cpu,
+		.state		= perf_persistent_state(event),
+		.event_id	= primary_event_id(event),
+		.lost		= atomic64_read(&event->lost_samples),
+	};
+	info->count = __perf_event_read_value(event, &info->time_enabled, &info->time_running);
+
+	rb = ring_buffer_get(event);
+	if (rb) {
+		info->buffer_id = rb->id;
+		ring_buffer_put(rb);
+	}
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_of(event);
+	info->pid = perf_persistent_pid(event, inst);
+	if (inst) {
+		info->id = inst->session->id;
+		info->instance = inst->nr;
+		info->member = inst->member->nr;
+	}
+}
+
+/* To whoever may not open the event */
+static void perf_persistent_info_hide(struct perf_persistent_info *info)
+{
+	if (info->pid > 0)
+		info->pid = 0;
+}
+
+static int perf_persistent_fill_instances(struct perf_persistent_answer *a,
+					  struct perf_persistent_session *session, u32 room)
+{
+	struct perf_event *event;
+	u32 nr = 0;
+
+	scoped_guard(mutex, &perf_persistent_mutex)
+		a->info.nr_instances = session->nr_instances;
+	room = min(room, a->info.nr_instances);
+	if (!room)
+		return 0;
+
+	a->instances = kvcalloc(room, sizeof(*a->instances), GFP_KERNEL_ACCOUNT);
+	if (!a->instances)
+		return -ENOMEM;
+
+	while (a->nr < room && (event = perf_persistent_get_next(session, &nr))) {
+		perf_persistent_info_fill(&a->instances[a->nr], event);
+		if (perf_persistent_may_read(session, event))
+			perf_persistent_info_hide(&a->instances[a->nr]);
+		a->nr++;
+		perf_persistent_put_user(event);
+		cond_resched();
+	}
+
+	return 0;
+}
+
+struct perf_persistent_head {
+	struct perf_buffer	*rb;
+	u64			head;
+};
+
+static void perf_persistent_read_head(void *info)
+{
+	struct perf_persistent_head *h = info;
+
+	h->head = local_read(&h->rb->head);
+}
+
+/*
+ * The reserved head, beyond which a record may be half written. Read on the CPU
+ * that writes, it covers everything that was reserved there before the call:
+ * whatever a reader has copied until now and the head has not passed is whole.
+ */
+static u64 perf_persistent_reserved_head(struct perf_event *event, struct perf_buffer *rb)
+{
+	struct perf_persistent_head h = { .rb = rb };
+	int cpu = event->cpu;
+
+	if (cpu < 0) {
+		/*
+		 * The only writer is a task. What it wrote before it came to the CPU
+		 * where it is now, or was last, is as visible as its move there: the
+		 * scheduler's barriers pair with this one.
+		 */
+		smp_mb();
+		cpu = task_cpu(event->hw.target);
+	}
+
+	/* A CPU that is offline writes nothing. */
+	if (smp_call_function_single(cpu, perf_persistent_read_head, &h, 1))
+		perf_persistent_read_head(&h);
+
+	return h.head;
+}
+
+static void perf_persistent_fill_buffer(struct perf_persistent_answer *a, struct perf_event *event)
+{
+	struct perf_buffer *rb = ring_buffer_get(event);
+
+	if (!rb)
+		return;
+
+	a->info.buffer_pages = data_page_nr(rb);
+	a->info.buffer_head = perf_persistent_reserved_head(event, rb);
+	if (rb->overwrite)
+		a->info.flags |= PERF_PERSISTENT_OVERWRITE;
+	ring_buffer_put(rb);
+}
+
+static int perf_persistent_fill_filter(struct perf_persistent_answer *a, struct perf_event *event)
+{
+#ifdef CONFIG_EVENT_TRACING
+	if (!event->tp_event)
+		return 0;
+
+	a->filter = ftrace_profile_get_filter(event);
+	if (IS_ERR(a->filter)) {
+		a->filter = NULL;
+		return -ENOMEM;
+	}
+#endif
+	return 0;
+}
+
+static int perf_persistent_fill_cgroup(struct perf_persistent_answer *a, struct perf_event *event)
+{
+#ifdef CONFIG_CGROUP_PERF
+	int err;
+
+	if (!event->cgrp)
+		return 0;
+
+	a->cgroup = kzalloc(PATH_MAX, GFP_KERNEL_ACCOUNT);
+	if (!a->cgroup)
+		return -ENOMEM;
+
+	err = cgroup_path_ns(event->cgrp->css.cgroup, a->cgroup, PATH_MAX,
+			     current->nsproxy->cgroup_ns);
+	if (err < 0)
+		return err;
+#endif
+	return 0;
+}
+
+static void perf_persistent_fill_offline(struct perf_persistent_answer *a,
+					 struct perf_persistent_instance *inst)
+{
+	struct perf_event *event = inst->event;
+
+	guard(raw_spinlock_irq)(&event->ctx->lock);
+
+	a->info.offline_count = inst->offline_count;
+	a->info.offline_time = inst->offline_time;
+	if (perf_event_is_parked(event))
+		a->info.offline_time += ktime_get_boottime_ns() - inst->offline_since;
+}
+
+static void perf_persistent_fill_session(struct perf_persistent_answer *a,
+					 struct perf_persistent_session *session,
+					 struct perf_event *event)
+{
+	struct perf_persistent_query *info = &a->info;
+	struct perf_persistent_instance *inst;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	info->flags = session->flags;
+	info->uid = from_kuid_munged(current_user_ns(), session->uid);
+	info->gid = from_kgid_munged(current_user_ns(), session->gid);
+	info->mode = session->mode;
+	info->age = ktime_get_boottime_ns() - session->created;
+	info->ttl = perf_persistent_session_time_left(session);
+	strscpy(info->name, session->name->text, sizeof(info->name));
+
+	inst = perf_persistent_instance_of(event);
+	if (!inst)
+		return;
+	strscpy(a->label, inst->member->label);
+	perf_persistent_fill_offline(a, inst);
+}
+
+/* What an event tells of itself, in a session or after its end */
+static int perf_persistent_fill_event(struct perf_persistent_answer *a, struct perf_event *event)
+{
+	int err;
+
+	if (READ_ONCE(event->nr_siblings))
+		a->info.flags |= PERF_PERSISTENT_GROUP_LEADER;
+	if (READ_ONCE(event->group_leader) != event)
+		a->info.flags |= PERF_PERSISTENT_GROUP_SIBLING;
+	if (a->info.self.state >= PERF_PERSISTENT_STATE_EXITED)
+		a->info.ended = a->info.self.state;
+	a->attr = event->persistent->attr;
+	perf_persistent_scrub_attr(&a->attr);
+	perf_persistent_fill_buffer(a, event);
+
+	err = perf_persistent_fill_filter(a, event);
+
+	return err ?: perf_persistent_fill_cgroup(a, event);
+}
+
+static int perf_persistent_may_query(struct perf_persistent_session *session,
+				     struct perf_event *event)
+{
+	return session ? perf_persistent_may_read(session, event) :
+			 perf_persistent_may_open(event);
+}
+
+static int perf_persistent_fill(struct perf_persistent_answer *a, struct perf_event *event,
+				u32 room)
+{
+	struct perf_persistent_session *session = perf_persistent_session_of(event);
+	int err;
+
+	if (!session && !(event->persistent && event->persistent->ended))
+		return -EINVAL;
+
+	perf_persistent_info_fill(&a->info.self, event);
+	err = perf_persistent_may_query(session, event);
+	if (err == -EACCES) {
+		perf_persistent_info_hide(&a->info.self);
+		err = 0;
+	} else if (!err) {
+		if (session)
+			perf_persistent_fill_session(a, session, event);
+		err = perf_persistent_fill_event(a, event);
+		if (!err && session)
+			err = perf_persistent_fill_instances(a, session, room);
+	}
+	if (session)
+		kobject_put(&session->kobj);
+
+	return err;
+}
+
+/*
+ * As much of a part as there is room for. On return @room is what all of it
+ * takes, in the unit that @room and @have came in.
+ */
+static int perf_persistent_put(u64 addr, u32 *room, const void *src, u32 have, size_t unit)
+{
+	u32 n = addr ? min(*room, have) : 0;
+
+	*room = have;
+	if (!n)
+		return 0;
+
+	return copy_to_user(u64_to_user_ptr(addr), src, n * unit) ? -EFAULT : 0;
+}
+
+/* The same for a text, or for none */
+static int perf_persistent_put_text(u64 addr, u32 *room, const char *text)
+{
+	return perf_persistent_put(addr, room, text, text ? strlen(text) + 1 : 0, 1);
+}
+
+static int perf_persistent_put_parts(struct perf_persistent_answer *a,
+				     struct perf_persistent_query *u)
+{
+	u32 nr_instances = a->info.nr_instances;
+	int err;
+
+	err = perf_persistent_put(u->attr, &u->attr_size, &a->attr, a->attr.size, 1);
+	if (!err)
+		err = perf_persistent_put_text(u->label, &u->label_size,
+					       a->attr.size ? a->label : NULL);
+	if (!err)
+		err = perf_persistent_put_text(u->filter, &u->filter_size, a->filter);
+	if (!err)
+		err = perf_persistent_put_text(u->cgroup, &u->cgroup_size, a->cgroup);
+	if (!err)
+		err = perf_persistent_put(u->instances, &u->nr_instances, a->instances, a->nr,
+					  sizeof(*a->instances));
+	if (err)
+		return err;
+
+	/* What the caller has said comes back, with the full sizes. */
+	a->info.attr = u->attr;
+	a->info.label = u->label;
+	a->info.filter = u->filter;
+	a->info.cgroup = u->cgroup;
+	a->info.instances = u->instances;
+	a->info.attr_size = u->attr_size;
+	a->info.label_size = u->label_size;
+	a->info.filter_size = u->filter_size;
+	a->info.cgroup_size = u->cgroup_size;
+	a->info.nr_instances = nr_instances;
+
+	return 0;
+}
+
+static int perf_persistent_put_info(const struct perf_persistent_answer *a, size_t usize,
+				    unsigned long arg)
+{
+	void __user *uarg = (void __user *)arg;
+	size_t size = sizeof(a->info);
+
+	if (copy_to_user(uarg, &a->info, min(usize, size)))
+		return -EFAULT;
+	if (usize > size && clear_user(uarg + size, usize - size))
+		return -EFAULT;
+
+	return 0;
+}
+
+/**
+ * perf_persistent_ioctl_query - PERF_EVENT_IOC_QUERY_PERSISTENT
+ * @event: event that the caller has open
+ * @cmd:   has the size of the struct
+ * @arg:   address of a struct perf_persistent_query
+ *
+ * Context: may sleep; waits for no lock that is held while user memory is accessed.
+ * Return: 0, -EINVAL for an event that neither is persistent nor was until its
+ * time ran out, or a struct that is too small, -EFAULT, -E2BIG, -ENOMEM
+ */
+long perf_persistent_ioctl_query(struct perf_event *event, unsigned int cmd, unsigned long arg)
+{
+	struct perf_persistent_query u = {};
+	struct perf_persistent_answer *a;
+	int err;
+
+	err = perf_persistent_copy_struct(&u, sizeof(u), PERF_PERSISTENT_QUERY_SIZE_VER0,
+					  cmd, arg);
+	if (err)
+		return err;
+
+	a = kzalloc_obj(*a, GFP_KERNEL_ACCOUNT);
+	if (!a)
+		return -ENOMEM;
+
+	err = perf_persistent_fill(a, event, u.instances ? u.nr_instances : 0);
+	if (!err)
+		err = perf_persistent_put_parts(a, &u);
+	if (!err)
+		err = perf_persistent_put_info(a, _IOC_SIZE(cmd), arg);
+
+	kfree(a->filter);
+	kfree(a->cgroup);
+	kvfree(a->instances);
+	kfree(a);
+
+	return err;
+}

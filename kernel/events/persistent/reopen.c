@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: perf_event_open() of an event in the registry.
+ */
+#include <linux/file.h>
+#include <linux/sched.h>
+#include <linux/security.h>
+
+#include "../internal.h"
+#include "persistent.h"
+
+#define PERF_PERSISTENT_READ_FORMAT	(PERF_FORMAT_TOTAL_TIME_ENABLED | \
+					 PERF_FORMAT_TOTAL_TIME_RUNNING | \
+					 PERF_FORMAT_ID | PERF_FORMAT_GROUP | PERF_FORMAT_LOST)
+
+/* A CPU that several cgroups are measured on is no choice. */
+static struct perf_persistent_instance *
+perf_persistent_choose_cgroup(struct perf_persistent_session *session, int cpu)
+{
+	struct perf_persistent_instance *inst, *found = NULL;
+
+	perf_persistent_for_each_instance(inst, session) {
+		if (inst->key.member || !inst->key.cgroup || inst->key.cpu != cpu)
+			continue;
+		if (found)
+			return ERR_PTR(-EINVAL);
+		found = inst;
+	}
+
+	return found ?: ERR_PTR(-ENOENT);
+}
+
+/*
+ * The instance of member 0 for a task or none, and a CPU or none.
+ */
+static struct perf_persistent_instance *
+perf_persistent_choose(struct perf_persistent_session *session, struct task_struct *task, int cpu)
+{
+	const struct perf_persistent_key key = {
+		.session	= session,
+		.task		= task,
+		.cpu		= cpu,
+	};
+	struct perf_persistent_instance *inst = perf_persistent_instance_lookup(&key);
+
+	if (inst)
+		return inst;
+
+	return task ? ERR_PTR(-ENOENT) : perf_persistent_choose_cgroup(session, cpu);
+}
+
+static struct perf_persistent_instance *
+perf_persistent_choose_pid(struct perf_persistent_session *session, pid_t pid, int cpu)
+{
+	struct task_struct *task;
+
+	/* No more than a number to compare with: instances have references. */
+	rcu_read_lock();
+	task = pid ? find_task_by_vpid(pid) : current;
+	rcu_read_unlock();
+
+	return task ? perf_persistent_choose(session, task, cpu) : ERR_PTR(-ESRCH);
+}
+
+static struct perf_persistent_instance *
+perf_persistent_choose_any(struct perf_persistent_session *session, u64 config,
+			   pid_t pid, int cpu)
+{
+	u32 nr = config >> PERF_PERSISTENT_INSTANCE_SHIFT;
+
+	if (nr)
+		return perf_persistent_instance_find(session, nr - 1) ?: ERR_PTR(-ENOENT);
+	if (pid != -1)
+		return perf_persistent_choose_pid(session, pid, cpu);
+	if (cpu != -1)
+		return perf_persistent_choose(session, NULL, cpu);
+	if (!session->nr_instances)
+		return ERR_PTR(-ENOENT);
+
+	return session->nr_instances == 1 ? perf_persistent_instance_first(session) :
+					    ERR_PTR(-EINVAL);
+}
+
+static struct perf_event *
+perf_persistent_get_event(struct perf_persistent_session *session, u64 config,
+			  pid_t pid, int cpu)
+{
+	struct perf_persistent_instance *inst;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_choose_any(session, config, pid, cpu);
+	if (IS_ERR(inst))
+		return ERR_CAST(inst);
+
+	refcount_inc(&inst->event->persistent->users);
+
+	return inst->event;
+}
+
+/*
+ * Fields that programs set without meaning them: a view has no children of its own,
+ * filters nothing, and an identifier in samples that it does not take.
+ */
+static void perf_persistent_tolerate(struct perf_event_attr *attr)
+{
+	attr->exclude_guest = 0;
+	attr->inherit = 0;
+	if (attr->sample_type == PERF_SAMPLE_IDENTIFIER && !attr->sample_period)
+		attr->sample_type = 0;
+	/* perf_copy_attr() sets it. */
+	if (attr->sample_max_stack == sysctl_perf_event_max_stack)
+		attr->sample_max_stack = 0;
+}
+
+/*
+ * Everything but the view's own must be 0, or as the event has it: a view does not
+ * change what is counted, nor the layout of records.
+ */
+static int perf_persistent_check_attr(const struct perf_event_attr *attr,
+				      struct perf_event *event)
+{
+	struct perf_event_attr asked = *attr, has = event->persistent->attr;
+	const u64 *a = (const u64 *)&asked, *h = (const u64 *)&has;
+	/* The bits that follow may be left out one by one. */
+	const u32 bits = offsetof(struct perf_event_attr, read_format) / sizeof(u64) + 1;
+
+	BUILD_BUG_ON(sizeof(asked) % sizeof(u64));
+
+	if (attr->read_format & ~PERF_PERSISTENT_READ_FORMAT)
+		return -EINVAL;
+	if ((attr->read_format & PERF_FORMAT_GROUP) && !READ_ONCE(event->nr_siblings))
+		return -EINVAL;
+
+	perf_persistent_tolerate(&asked);
+	if (asked.persistent)
+		return -EOPNOTSUPP;
+	asked.type = has.type;
+	asked.size = has.size;
+	asked.config = has.config;
+	asked.read_format = has.read_format;
+	asked.disabled = has.disabled;
+
+	for (u32 i = 0; i < sizeof(asked) / sizeof(u64); i++) {
+		if (a[i] && a[i] != h[i] && (i != bits || a[i] & ~h[i]))
+			return -EOPNOTSUPP;
+	}
+
+	return 0;
+}
+
+/*
+ * The use of the event comes first, because asking for the rights may sleep for long.
+ */
+static struct file *perf_persistent_open_view(struct perf_persistent_session *session,
+					      const struct perf_event_attr *attr,
+					      pid_t pid, int cpu, int f_flags)
+{
+	struct perf_event *event;
+	struct file *file;
+	int err;
+
+	/* Whether there is such an instance is for those who may read the session. */
+	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
+		return ERR_PTR(-EACCES);
+
+	event = perf_persistent_get_event(session, attr->config, pid, cpu);
+	if (IS_ERR(event))
+		return ERR_CAST(event);
+
+	err = perf_persistent_may_read(session, event);
+	if (!err)
+		err = security_perf_event_read(event);
+	if (!err)
+		err = perf_persistent_check_attr(attr, event);
+	file = err ? ERR_PTR(err) : perf_persistent_view_open(event, attr, f_flags);
+	if (IS_ERR(file))
+		perf_persistent_put_user(event);
+
+	return file;
+}
+
+/**
+ * perf_persistent_reopen - perf_event_open() of an event in the registry
+ * @attr:     type PERF_TYPE_PERSISTENT, id and instance in config
+ * @pid:      as for perf_event_open(2)
+ * @cpu:      as for perf_event_open(2)
+ * @group_fd: -1
+ * @flags:    PERF_FLAG_FD_CLOEXEC or 0
+ *
+ * Context: may sleep; takes perf_persistent_mutex.
+ * Return: a new file descriptor, or
+ * * -ENOENT: no such session or instance
+ * * -ESRCH: no such task
+ * * -EACCES: not entitled
+ * * -EINVAL: unknown flag or read format, a group, several instances
+ * * -EOPNOTSUPP: the event was opened with another attr
+ * * -EMFILE, -ENFILE, -ENOMEM
+ */
+int perf_persistent_reopen(struct perf_event_attr *attr, pid_t pid, int cpu,
+			   int group_fd, unsigned long flags)
+{
+	struct perf_persistent_session *session;
+	int f_flags = O_RDWR;
+	struct file *file;
+	int fd;
+
+	if ((flags & ~PERF_FLAG_FD_CLOEXEC) || group_fd != -1 || pid < -1 || cpu < -1 ||
+	    (attr->config >> PERF_PERSISTENT_INSTANCE_SHIFT && (pid != -1 || cpu != -1)))
+		return -EINVAL;
+
+	if (flags & PERF_FLAG_FD_CLOEXEC)
+		f_flags |= O_CLOEXEC;
+
+	session = perf_persistent_session_get((u32)attr->config);
+	if (!session)
+		return -ENOENT;
+
+	fd = get_unused_fd_flags(f_flags);
+	if (fd >= 0) {
+		file = perf_persistent_open_view(session, attr, pid, cpu, f_flags);
+		if (IS_ERR(file)) {
+			put_unused_fd(fd);
+			fd = PTR_ERR(file);
+		} else {
+			fd_install(fd, file);
+		}
+	}
+	kobject_put(&session->kobj);
+
+	return fd;
+}

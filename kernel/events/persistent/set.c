@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: control of a whole session.
+ *
+ * Everything that can fail is checked before the first instance is changed.
+ */
+#include <linux/cred.h>
+#include <linux/slab.h>
+#include <linux/uidgid.h>
+
+#include "../internal.h"
+#include "persistent.h"
+
+#define PERF_PERSISTENT_SET_ALL		(PERF_PERSISTENT_SET_NAME |	\
+					 PERF_PERSISTENT_SET_TTL |	\
+					 PERF_PERSISTENT_SET_COMMITTED | \
+					 PERF_PERSISTENT_SET_UID |	\
+					 PERF_PERSISTENT_SET_GID |	\
+					 PERF_PERSISTENT_SET_MODE |	\
+					 PERF_PERSISTENT_SET_ENABLE |	\
+					 PERF_PERSISTENT_SET_DISABLE |	\
+					 PERF_PERSISTENT_SET_PERIOD |	\
+					 PERF_PERSISTENT_SET_HOLD)
+
+/**
+ * struct perf_persistent_change - arguments of SET
+ * @set:  as given
+ * @uid:  new owner
+ * @gid:  new group
+ * @name: new name, or NULL
+ */
+struct perf_persistent_change {
+	struct perf_persistent_set	set;
+	kuid_t				uid;
+	kgid_t				gid;
+	struct perf_persistent_name	*name;
+};
+
+static int perf_persistent_copy_set(struct perf_persistent_change *c, unsigned int cmd,
+				    unsigned long arg)
+{
+	struct perf_persistent_set *set = &c->set;
+	u32 both = PERF_PERSISTENT_SET_ENABLE | PERF_PERSISTENT_SET_DISABLE;
+	int err;
+
+	err = perf_persistent_copy_struct(set, sizeof(*set), PERF_PERSISTENT_SET_SIZE_VER0,
+					  cmd, arg);
+	if (err)
+		return err;
+
+	if ((set->flags & ~PERF_PERSISTENT_SET_ALL) || set->__reserved ||
+	    (set->flags & both) == both || set->mode & ~0777)
+		return -EINVAL;
+
+	c->uid = make_kuid(current_user_ns(), set->uid);
+	if ((set->flags & PERF_PERSISTENT_SET_UID) && !uid_valid(c->uid))
+		return -EINVAL;
+	c->gid = make_kgid(current_user_ns(), set->gid);
+	if ((set->flags & PERF_PERSISTENT_SET_GID) && !gid_valid(c->gid))
+		return -EINVAL;
+
+	return set->flags & PERF_PERSISTENT_SET_TTL ? perf_persistent_check_ttl(&set->ttl) : 0;
+}
+
+/* As for files: the owner gives to groups of his own, and nothing away. */
+static int perf_persistent_may_set_mode(struct perf_persistent_session *session,
+					const struct perf_persistent_change *c)
+{
+	u32 flags = c->set.flags;
+
+	if (!(flags & (PERF_PERSISTENT_SET_UID | PERF_PERSISTENT_SET_GID |
+		       PERF_PERSISTENT_SET_MODE)) || perfmon_capable())
+		return 0;
+
+	if (flags & PERF_PERSISTENT_SET_UID || session->flags & PERF_PERSISTENT_PRIVILEGED ||
+	    !uid_eq(session->uid, current_euid()))
+		return -EPERM;
+
+	return !(flags & PERF_PERSISTENT_SET_GID) || in_egroup_p(c->gid) ? 0 : -EPERM;
+}
+
+static int perf_persistent_may_set(struct perf_persistent_session *session,
+				   const struct perf_persistent_change *c)
+{
+	unsigned int right = 0;
+
+	if (c->set.flags & PERF_PERSISTENT_SET_HOLD)
+		right |= PERF_PERSISTENT_HOLD;
+	if (c->set.flags & ~PERF_PERSISTENT_SET_HOLD)
+		right |= PERF_PERSISTENT_CONTROL;
+
+	return perf_persistent_may_change(session, right) ?:
+	       perf_persistent_may_set_mode(session, c);
+}
+
+/* Whether SET is about the member of an instance */
+static bool perf_persistent_set_selects(const struct perf_persistent_set *set,
+					struct perf_event *event)
+{
+	struct perf_persistent_instance *inst;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_of(event);
+
+	return inst && (!set->member || inst->member->nr == set->member - 1);
+}
+
+static int perf_persistent_check_member(struct perf_persistent_session *session,
+					const struct perf_persistent_set *set)
+{
+	guard(mutex)(&perf_persistent_mutex);
+
+	return !set->member || perf_persistent_member_find(session, set->member - 1) ?
+	       0 : -ENOENT;
+}
+
+/* Whether all members that sample can have the period, and there are any */
+static int perf_persistent_check_period(struct perf_persistent_session *session,
+					const struct perf_persistent_set *set)
+{
+	struct perf_event *event;
+	bool found = false;
+	int err = 0;
+	u32 nr = 0;
+
+	while (!err && (event = perf_persistent_get_next(session, &nr))) {
+		if (perf_persistent_set_selects(set, event) && is_sampling_event(event)) {
+			found = true;
+			err = perf_event_validate_period(event, set->period);
+		}
+		perf_persistent_put_user(event);
+	}
+
+	return found ? err : -EINVAL;
+}
+
+static int perf_persistent_set_check(struct perf_persistent_session *session,
+				     const struct perf_persistent_set *set)
+{
+	int err = perf_persistent_check_member(session, set);
+
+	if (!err && (set->flags & PERF_PERSISTENT_SET_PERIOD))
+		err = perf_persistent_check_period(session, set);
+
+	return err;
+}
+
+static int perf_persistent_set_session(struct perf_persistent_session *session,
+				       struct perf_persistent_change *c)
+{
+	struct perf_persistent_set *set = &c->set;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	/* It ended meanwhile, and gave up its name. */
+	if (!session->nr_instances)
+		return -EINVAL;
+
+	if (set->flags & PERF_PERSISTENT_SET_NAME)
+		swap(session->name, c->name);
+	if (set->flags & PERF_PERSISTENT_SET_COMMITTED)
+		session->flags &= ~PERF_PERSISTENT_UNCOMMITTED;
+	if (set->flags & PERF_PERSISTENT_SET_UID)
+		session->uid = c->uid;
+	if (set->flags & PERF_PERSISTENT_SET_GID)
+		session->gid = c->gid;
+	if (set->flags & PERF_PERSISTENT_SET_MODE)
+		session->mode = set->mode;
+	if (set->flags & PERF_PERSISTENT_SET_TTL)
+		perf_persistent_session_arm(session, set->ttl);
+
+	return 0;
+}
+
+static void perf_persistent_set_event(const struct perf_persistent_set *set,
+				      struct perf_event *event)
+{
+	struct perf_event_context *ctx;
+
+	if ((set->flags & PERF_PERSISTENT_SET_PERIOD) && is_sampling_event(event))
+		perf_event_period(event, set->period);
+
+	/* As the ioctls of the event do it, with the children */
+	ctx = perf_event_ctx_lock(event);
+	if (set->flags & PERF_PERSISTENT_SET_ENABLE)
+		perf_event_for_each_child(event, _perf_event_enable);
+	if (set->flags & PERF_PERSISTENT_SET_DISABLE)
+		perf_event_for_each_child(event, _perf_event_disable);
+	perf_event_ctx_unlock(event, ctx);
+}
+
+static void perf_persistent_set_instances(struct perf_persistent_session *session,
+					  const struct perf_persistent_set *set)
+{
+	struct perf_event *event;
+	u32 nr = 0;
+
+	if (!(set->flags & (PERF_PERSISTENT_SET_ENABLE | PERF_PERSISTENT_SET_DISABLE |
+			    PERF_PERSISTENT_SET_PERIOD)))
+		return;
+
+	while ((event = perf_persistent_get_next(session, &nr))) {
+		if (perf_persistent_set_selects(set, event))
+			perf_persistent_set_event(set, event);
+		perf_persistent_put_user(event);
+	}
+
+	/* Software events and tracepoints that are just being reported */
+	synchronize_rcu();
+}
+
+static int perf_persistent_set_hold(struct file *file, struct perf_persistent_session *session,
+				    u32 member)
+{
+	int ret = perf_persistent_view_hold(file, session, member);
+
+	if (ret > 0)
+		perf_persistent_session_hold(session, member);
+
+	return min(ret, 0);
+}
+
+static int perf_persistent_set(struct file *file, struct perf_persistent_session *session,
+			       struct perf_persistent_change *c)
+{
+	int err;
+
+	guard(mutex)(&session->control);
+
+	err = perf_persistent_set_check(session, &c->set);
+	if (!err && (c->set.flags & PERF_PERSISTENT_SET_HOLD))
+		err = perf_persistent_set_hold(file, session, c->set.member);
+	if (err)
+		return err;
+
+	perf_persistent_set_instances(session, &c->set);
+
+	return perf_persistent_set_session(session, c);
+}
+
+static int perf_persistent_set_named(struct file *file, struct perf_persistent_session *session,
+				     struct perf_persistent_change *c)
+{
+	char chosen[PERF_PERSISTENT_NAME_MAX];
+	int err;
+
+	if (!(c->set.flags & PERF_PERSISTENT_SET_NAME))
+		return perf_persistent_set(file, session, c);
+
+	err = perf_persistent_copy_name(chosen, c->set.name);
+	if (err)
+		return err;
+
+	c->name = perf_persistent_name_create(chosen, session->id, session->uid);
+	if (IS_ERR(c->name))
+		return PTR_ERR(c->name);
+
+	err = perf_persistent_set(file, session, c);
+
+	/* The old one, or the new one if it was not taken */
+	perf_persistent_name_remove(c->name);
+	kfree(c->name);
+
+	return err;
+}
+
+/**
+ * perf_persistent_ioctl_set - PERF_EVENT_IOC_SET_PERSISTENT
+ * @file:  the caller's
+ * @event: its event
+ * @cmd:   has the size of the struct
+ * @arg:   address of a struct perf_persistent_set
+ *
+ * Context: may sleep; waits for an RCU grace period.
+ * Return: 0, -EINVAL for an event that is not persistent and for bad arguments,
+ * -ENOENT for a member that there is not, -EACCES, -EPERM, -EEXIST for a name that
+ * is taken, -EOPNOTSUPP for a hold by a file that is no view, -EFAULT, -E2BIG,
+ * -ENOMEM
+ */
+long perf_persistent_ioctl_set(struct file *file, struct perf_event *event,
+			       unsigned int cmd, unsigned long arg)
+{
+	struct perf_persistent_change c = {};
+	struct perf_persistent_session *session;
+	int err;
+
+	err = perf_persistent_copy_set(&c, cmd, arg);
+	if (err)
+		return err;
+
+	session = perf_persistent_session_of(event);
+	if (!session)
+		return -EINVAL;
+
+	err = perf_persistent_may_set(session, &c);
+	if (!err)
+		err = perf_persistent_set_named(file, session, &c);
+	kobject_put(&session->kobj);
+
+	return err;
+}

@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: views, the files that reopening makes.
+ *
+ * A view has for itself what readers of the same event must not take from each
+ * other: the read format, a window of the count, the wake-ups that it was told of,
+ * and what it holds. Nothing that it does changes the event, but for SET, ATTACH
+ * and writing to a buffer.
+ *
+ * A mapping is made of an ordinary perf file of its own, which lives as long as
+ * the mapping.
+ */
+#include <linux/anon_inodes.h>
+#include <linux/bitmap.h>
+#include <linux/cleanup.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/ioctl.h>
+#include <linux/mm.h>
+#include <linux/poll.h>
+#include <linux/security.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "../internal.h"
+#include "persistent.h"
+
+/* A value that the window has let through, and where it stood at the last change */
+struct perf_persistent_window {
+	u64	sum;
+	u64	base;
+};
+
+/**
+ * struct perf_persistent_view - an open file on an event
+ * @event:	 event; the view is one of its users
+ * @read_format: PERF_FORMAT_*
+ * @lock:	 protects what follows
+ * @enabled:	 the window is open
+ * @times:	 window of the times: enabled, running
+ * @counts:	 window of the count, or of those of the group
+ * @nr_counts:	 length of @counts
+ * @rb_id:	 perf_buffer::id of the buffer that @wakeup is of
+ * @wakeup:	 perf_buffer::wakeup when poll() last reported it
+ * @session:	 session of which it holds instances, or NULL
+ * @holds:	 bits by the index of perf_persistent_session::nr_holds
+ */
+struct perf_persistent_view {
+	struct perf_event		*event;
+	u64				read_format;
+	struct mutex			lock;
+	bool				enabled;
+	struct perf_persistent_window	times[2];
+	struct perf_persistent_window	*counts;
+	u32				nr_counts;
+	u64				rb_id;
+	unsigned long			wakeup;
+	struct perf_persistent_session	*session;
+	DECLARE_BITMAP(holds, PERF_PERSISTENT_MEMBERS + 1);
+};
+
+/* The window */
+
+static u64 perf_persistent_window_read(const struct perf_persistent_window *w, u64 now,
+				       bool enabled)
+{
+	if (!enabled)
+		return w->sum;
+
+	/* The event itself was reset. */
+	return w->sum + now - (now < w->base ? 0 : w->base);
+}
+
+static void perf_persistent_window_update(struct perf_persistent_window *w, u64 now, bool enabled)
+{
+	w->sum = perf_persistent_window_read(w, now, enabled);
+	w->base = now;
+}
+
+static u32 perf_persistent_nr_times(u64 read_format)
+{
+	return !!(read_format & PERF_FORMAT_TOTAL_TIME_ENABLED) +
+	       !!(read_format & PERF_FORMAT_TOTAL_TIME_RUNNING);
+}
+
+static u32 perf_persistent_entry_size(u64 read_format)
+{
+	return 1 + !!(read_format & PERF_FORMAT_ID) + !!(read_format & PERF_FORMAT_LOST);
+}
+
+/*
+ * Layout of the values of a read: the number of events (of groups only), the
+ * times, and an entry for each event that begins with its count.
+ */
+struct perf_persistent_values {
+	u64	*v;
+	u32	first_time;
+	u32	first_count;
+	u32	nr_counts;
+	u32	len;
+};
+
+static void perf_persistent_values_layout(struct perf_persistent_values *values, u64 read_format,
+					  u32 nr_counts)
+{
+	values->first_time = !!(read_format & PERF_FORMAT_GROUP);
+	values->nr_counts = nr_counts;
+	values->first_count = values->first_time;
+	/* Of a single event the count comes before the times. */
+	if (read_format & PERF_FORMAT_GROUP)
+		values->first_count += perf_persistent_nr_times(read_format);
+	else
+		values->first_time++;
+	values->len = !!(read_format & PERF_FORMAT_GROUP) + perf_persistent_nr_times(read_format) +
+		      nr_counts * perf_persistent_entry_size(read_format);
+}
+
+static int perf_persistent_read_one(struct perf_event *event, u64 read_format,
+				    struct perf_persistent_values *values)
+{
+	u64 enabled, running, count;
+	u32 n = 0;
+
+	values->v = kcalloc(5, sizeof(u64), GFP_KERNEL);
+	if (!values->v)
+		return -ENOMEM;
+
+	count = __perf_event_read_value(event, &enabled, &running);
+	values->v[n++] = count;
+	if (read_format & PERF_FORMAT_TOTAL_TIME_ENABLED)
+		values->v[n++] = enabled;
+	if (read_format & PERF_FORMAT_TOTAL_TIME_RUNNING)
+		values->v[n++] = running;
+	if (read_format & PERF_FORMAT_ID)
+		values->v[n++] = primary_event_id(event);
+	if (read_format & PERF_FORMAT_LOST)
+		values->v[n++] = atomic64_read(&event->lost_samples);
+	perf_persistent_values_layout(values, read_format, 1);
+
+	return 0;
+}
+
+static int perf_persistent_read_group(struct perf_event *event, u64 read_format,
+				      struct perf_persistent_values *values)
+{
+	struct perf_event_context *ctx = perf_event_ctx_lock(event);
+
+	if (event->group_leader == event) {
+		values->v = perf_event_read_group(event, read_format);
+		perf_persistent_values_layout(values, read_format, 1 + event->nr_siblings);
+	} else {
+		/* The leader is gone. */
+		values->v = ERR_PTR(-EINVAL);
+	}
+	perf_event_ctx_unlock(event, ctx);
+
+	return PTR_ERR_OR_ZERO(values->v);
+}
+
+static int perf_persistent_read_values(struct perf_event *event, u64 read_format,
+				       struct perf_persistent_values *values)
+{
+	if (read_format & PERF_FORMAT_GROUP)
+		return perf_persistent_read_group(event, read_format, values);
+
+	return perf_persistent_read_one(event, read_format, values);
+}
+
+/* A sibling that comes later begins with the window that the view has for it: all. */
+static int perf_persistent_view_grow(struct perf_persistent_view *view, u32 nr_counts)
+{
+	struct perf_persistent_window *counts;
+
+	if (nr_counts <= view->nr_counts)
+		return 0;
+
+	counts = krealloc_array(view->counts, nr_counts, sizeof(*counts),
+				GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!counts)
+		return -ENOMEM;
+	view->counts = counts;
+	view->nr_counts = nr_counts;
+
+	return 0;
+}
+
+typedef void (*perf_persistent_window_f)(struct perf_persistent_window *w, u64 *value,
+					 bool enabled);
+
+static void perf_persistent_window_show(struct perf_persistent_window *w, u64 *value, bool enabled)
+{
+	*value = perf_persistent_window_read(w, *value, enabled);
+}
+
+static void perf_persistent_window_change(struct perf_persistent_window *w, u64 *value,
+					  bool enabled)
+{
+	perf_persistent_window_update(w, *value, enabled);
+}
+
+static void perf_persistent_view_for_each(struct perf_persistent_view *view,
+					  struct perf_persistent_values *values,
+					  u64 read_format, perf_persistent_window_f func)
+{
+	u32 size = perf_persistent_entry_size(read_format), i, n = values->first_time;
+
+	if (read_format & PERF_FORMAT_TOTAL_TIME_ENABLED)
+		func(&view->times[0], &values->v[n++], view->enabled);
+	if (read_format & PERF_FORMAT_TOTAL_TIME_RUNNING)
+		func(&view->times[1], &values->v[n++], view->enabled);
+	for (i = 0; i < values->nr_counts; i++)
+		func(&view->counts[i], &values->v[values->first_count + i * size], view->enabled);
+}
+
+/* Both times are kept, whatever the view's format shows. */
+static int perf_persistent_view_switch(struct perf_persistent_view *view, bool enable)
+{
+	u64 read_format = view->read_format | PERF_FORMAT_TOTAL_TIME_ENABLED |
+			  PERF_FORMAT_TOTAL_TIME_RUNNING;
+	struct perf_persistent_values values;
+	int err;
+
+	guard(mutex)(&view->lock);
+
+	if (view->enabled == enable)
+		return 0;
+
+	err = perf_persistent_read_values(view->event, read_format, &values);
+	if (err)
+		return err;
+
+	err = perf_persistent_view_grow(view, values.nr_counts);
+	if (!err) {
+		perf_persistent_view_for_each(view, &values, read_format,
+					      perf_persistent_window_change);
+		view->enabled = enable;
+	}
+	kfree(values.v);
+
+	return err;
+}
+
+static int perf_persistent_view_reset(struct perf_persistent_view *view)
+{
+	struct perf_persistent_values values;
+	u32 i, size;
+	int err;
+
+	guard(mutex)(&view->lock);
+
+	err = perf_persistent_read_values(view->event, view->read_format, &values);
+	if (err)
+		return err;
+
+	err = perf_persistent_view_grow(view, values.nr_counts);
+	size = perf_persistent_entry_size(view->read_format);
+	for (i = 0; !err && i < values.nr_counts; i++) {
+		view->counts[i] = (struct perf_persistent_window) {
+			.base = values.v[values.first_count + i * size],
+		};
+	}
+	kfree(values.v);
+
+	return err;
+}
+
+static ssize_t perf_persistent_view_read(struct file *file, char __user *buf, size_t count,
+					 loff_t *ppos)
+{
+	struct perf_persistent_view *view = file->private_data;
+	struct perf_persistent_values values;
+	ssize_t ret;
+
+	ret = security_perf_event_read(view->event);
+	if (ret)
+		return ret;
+
+	/* End of file, as for ordinary events */
+	if (READ_ONCE(view->event->state) == PERF_EVENT_STATE_ERROR)
+		return 0;
+
+	scoped_guard(mutex, &view->lock) {
+		ret = perf_persistent_read_values(view->event, view->read_format, &values);
+		if (ret)
+			return ret;
+
+		ret = perf_persistent_view_grow(view, values.nr_counts);
+		if (!ret)
+			perf_persistent_view_for_each(view, &values, view->read_format,
+						      perf_persistent_window_show);
+	}
+
+	if (!ret)
+		ret = values.len * sizeof(u64);
+	if (ret > 0 && count < ret)
+		ret = -ENOSPC;
+	if (ret > 0 && copy_to_user(buf, values.v, ret))
+		ret = -EFAULT;
+	kfree(values.v);
+
+	return ret;
+}
+
+/* Wake-ups */
+
+/*
+ * perf_buffer::wakeup changes with each wake-up, as the record is reserved. While
+ * a record is being written the view does not count it as seen, since there is one
+ * more wake-up to come when it is complete:
+ *
+ *   writer                        poll()
+ *   reserve: rb->head, rb->wakeup
+ *                                 sees rb->wakeup, reports data
+ *   publish: user_page->data_head
+ *   wake_up_all()
+ *                                 must report again
+ */
+static bool perf_persistent_view_has_news(struct perf_persistent_view *view,
+					  struct perf_buffer *rb)
+{
+	unsigned long wakeup = local_read(&rb->wakeup);
+	bool complete, news;
+
+	/* Before the head; pairs with the order in perf_output_begin(). */
+	smp_rmb();
+	complete = READ_ONCE(rb->user_page->data_head) == local_read(&rb->head);
+
+	guard(mutex)(&view->lock);
+
+	if (view->rb_id != rb->id) {
+		view->rb_id = rb->id;
+		view->wakeup = 0;
+	}
+	news = wakeup != view->wakeup;
+	if (complete)
+		view->wakeup = wakeup;
+
+	return news;
+}
+
+static bool perf_persistent_has_ended(struct perf_event *event)
+{
+	u32 state = perf_persistent_state(event);
+
+	return state == PERF_PERSISTENT_STATE_EXITED || event->persistent->ended;
+}
+
+static __poll_t perf_persistent_view_poll(struct file *file, poll_table *wait)
+{
+	struct perf_persistent_view *view = file->private_data;
+	struct perf_event *event = view->event;
+	__poll_t events = EPOLLHUP;
+	struct perf_buffer *rb;
+
+	poll_wait(file, &event->waitq, wait);
+
+	if (perf_persistent_has_ended(event))
+		return EPOLLHUP;
+
+	if (event->state == PERF_EVENT_STATE_REVOKED ||
+	    (event->state == PERF_EVENT_STATE_ERROR && event->attr.pinned))
+		return EPOLLERR;
+
+	rb = ring_buffer_get(event);
+	if (rb) {
+		events = perf_persistent_view_has_news(view, rb) ? EPOLLIN | EPOLLRDNORM : 0;
+		ring_buffer_put(rb);
+	}
+
+	return events;
+}
+
+/* Holding */
+
+static void perf_persistent_view_release_holds(struct perf_persistent_view *view)
+{
+	struct perf_persistent_session *session = view->session;
+	u32 member;
+
+	if (!session)
+		return;
+
+	scoped_guard(mutex, &session->control) {
+		for_each_set_bit(member, view->holds, PERF_PERSISTENT_MEMBERS + 1)
+			perf_persistent_session_release(session, member);
+	}
+	kobject_put(&session->kobj);
+}
+
+/* The file */
+
+static int perf_persistent_view_release(struct inode *inode, struct file *file)
+{
+	struct perf_persistent_view *view = file->private_data;
+
+	perf_persistent_view_release_holds(view);
+	perf_persistent_put_user(view->event);
+	kfree(view->counts);
+	kfree(view);
+
+	return 0;
+}
+
+static long perf_persistent_view_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct perf_persistent_view *view = file->private_data;
+	long ret;
+	u64 id;
+
+	ret = security_perf_event_write(view->event);
+	if (ret)
+		return ret;
+
+	ret = perf_persistent_ioctl(file, view->event, cmd, arg);
+	if (ret != -ENOIOCTLCMD)
+		return ret;
+
+	if (_IOC_TYPE(cmd) != _IOC_TYPE(PERF_EVENT_IOC_ENABLE))
+		return -ENOTTY;
+
+	/* 32-bit programs have some of them with another size. */
+	switch (_IOC_NR(cmd)) {
+	case _IOC_NR(PERF_EVENT_IOC_ENABLE):
+		return perf_persistent_view_switch(view, true);
+	case _IOC_NR(PERF_EVENT_IOC_DISABLE):
+		return perf_persistent_view_switch(view, false);
+	case _IOC_NR(PERF_EVENT_IOC_RESET):
+		return perf_persistent_view_reset(view);
+	case _IOC_NR(PERF_EVENT_IOC_ID):
+		id = primary_event_id(view->event);
+		return copy_to_user((void __user *)arg, &id, sizeof(id)) ? -EFAULT : 0;
+	case _IOC_NR(PERF_EVENT_IOC_REFRESH):
+	case _IOC_NR(PERF_EVENT_IOC_PERIOD):
+	case _IOC_NR(PERF_EVENT_IOC_SET_OUTPUT):
+	case _IOC_NR(PERF_EVENT_IOC_SET_FILTER):
+	case _IOC_NR(PERF_EVENT_IOC_SET_BPF):
+	case _IOC_NR(PERF_EVENT_IOC_PAUSE_OUTPUT):
+	case _IOC_NR(PERF_EVENT_IOC_QUERY_BPF):
+	case _IOC_NR(PERF_EVENT_IOC_MODIFY_ATTRIBUTES):
+		return -EOPNOTSUPP;
+	default:
+		return -ENOTTY;
+	}
+}
+
+static struct file *perf_persistent_perf_file(struct perf_event *event)
+{
+	struct file *file;
+
+	refcount_inc(&event->persistent->users);
+	file = anon_inode_getfile("[perf_event]", &perf_fops, event, O_RDWR);
+	if (IS_ERR(file))
+		perf_persistent_put_user(event);
+
+	return file;
+}
+
+static int perf_persistent_view_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct perf_persistent_view *view = file->private_data;
+	struct file *perf_file = perf_persistent_perf_file(view->event);
+
+	if (IS_ERR(perf_file))
+		return PTR_ERR(perf_file);
+
+	/* It takes a reference, and drops that of the view's file. */
+	vma_set_file(vma, perf_file);
+	fput(perf_file);
+
+	return perf_fops.mmap(perf_file, vma);
+}
+
+static void perf_persistent_view_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	struct perf_persistent_view *view = file->private_data;
+	struct perf_persistent_instance *inst;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_of(view->event);
+	if (!inst)
+		return;
+
+	seq_printf(m, "persistent-id:\t%u\n", inst->session->id);
+	seq_printf(m, "persistent-name:\t%s\n", inst->session->name->text);
+	seq_printf(m, "persistent-member:\t%u\n", inst->member->nr);
+	seq_printf(m, "persistent-instance:\t%u\n", inst->nr);
+	seq_printf(m, "persistent-uid:\t%u\n",
+		   from_kuid_munged(seq_user_ns(m), inst->session->uid));
+	seq_printf(m, "persistent-cpu:\t%d\n", inst->key.cpu);
+	seq_printf(m, "persistent-state:\t%u\n", perf_persistent_state(view->event));
+	seq_printf(m, "persistent-time-left:\t%llu\n",
+		   perf_persistent_session_time_left(inst->session));
+}
+
+static const struct file_operations perf_persistent_view_fops = {
+	.release		= perf_persistent_view_release,
+	.read			= perf_persistent_view_read,
+	.poll			= perf_persistent_view_poll,
+	.unlocked_ioctl		= perf_persistent_view_ioctl,
+	.compat_ioctl		= compat_ptr_ioctl,
+	.mmap			= perf_persistent_view_mmap,
+	.show_fdinfo		= perf_persistent_view_show_fdinfo,
+};
+
+/**
+ * perf_persistent_view_hold - note what a view holds
+ * @file:    an open file
+ * @session: session of its event, whose perf_persistent_session::control is held
+ * @member:  number + 1, or 0 for all
+ *
+ * Return: 1 if it did not before, 0 if it did, -EOPNOTSUPP if @file is no view, or
+ * -EBUSY if it holds instances of another session
+ */
+int perf_persistent_view_hold(struct file *file, struct perf_persistent_session *session,
+			      u32 member)
+{
+	struct perf_persistent_view *view = file->private_data;
+
+	if (file->f_op != &perf_persistent_view_fops)
+		return -EOPNOTSUPP;
+
+	/* Its event has left a session of which it holds other instances. */
+	if (view->session && view->session != session)
+		return -EBUSY;
+
+	if (!view->session) {
+		kobject_get(&session->kobj);
+		view->session = session;
+	}
+
+	return !test_and_set_bit(member, view->holds);
+}
+
+/**
+ * perf_persistent_view_open - make a view
+ * @event:   event; on success the view takes over the caller's use of it
+ * @attr:    of reopening
+ * @f_flags: of the file
+ *
+ * Return: the file, or -ENOMEM, -ENFILE
+ */
+struct file *perf_persistent_view_open(struct perf_event *event,
+				       const struct perf_event_attr *attr, int f_flags)
+{
+	struct perf_persistent_view *view = kzalloc_obj(*view, GFP_KERNEL_ACCOUNT);
+	struct file *file;
+
+	if (!view)
+		return ERR_PTR(-ENOMEM);
+
+	view->event = event;
+	view->read_format = attr->read_format;
+	view->enabled = !attr->disabled;
+	mutex_init(&view->lock);
+
+	file = anon_inode_getfile("[perf_event]", &perf_persistent_view_fops, view, f_flags);
+	if (IS_ERR(file))
+		kfree(view);
+
+	return file;
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: what was made with privilege stays with those who have
+ * it, and those whom they gave it to.
+ */
+#include <sys/prctl.h>
+
+#include "persistent_rights.h"
+
+#define N	100
+#define PAGES	4
+
+FIXTURE(privileged)
+{
+	struct registry		registry;
+	struct ring		ring;
+	pid_t			pid;
+	int			fd;
+	int			id;
+	int			view;
+};
+
+FIXTURE_VARIANT(privileged)
+{
+	uid_t			uid;	/* of the maker */
+	bool			task;
+};
+
+FIXTURE_VARIANT_ADD(privileged, root) { .uid = 0 };
+FIXTURE_VARIANT_ADD(privileged, root_task) { .uid = 0, .task = true };
+FIXTURE_VARIANT_ADD(privileged, user) { .uid = USER };
+
+/* A session made with CAP_PERFMON, where everybody may measure everything */
+FIXTURE_SETUP(privileged)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+
+	registry_setup(_metadata, &self->registry);
+	ASSERT_EQ(0, set_sysctl(PARANOID, -1));
+	pin(0);
+	self->pid = getpid();
+	if (variant->uid) {
+		ASSERT_EQ(0, become_in(variant->uid, GROUP, GROUP));
+		ASSERT_EQ(0, only_capability(CAP_PERFMON));
+	}
+	self->fd = event_open(&attr, variant->task ? 0 : -1, 0, -1, 0);
+	self->id = DETACH(self->fd, .name = addr("secret"), .label = addr("text"),
+			  .buffer_pages = PAGES);
+	ASSERT_LT(0, self->id);
+	self->view = reopen(self->id);
+	ASSERT_LE(0, self->view);
+	drive(TRACEPOINT, N);
+}
+
+FIXTURE_TEARDOWN_PARENT(privileged)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* The maker's uid without his capability */
+#define BECOME_EQUAL() \
+	ASSERT_EQ(0, variant->uid ? become_in(variant->uid, GROUP, GROUP) : become_powerless())
+
+/* Nobody without the capability can do anything with it, be he of the same uid. */
+TEST_F(privileged, equal_uid)
+{
+	struct answer a;
+
+	BECOME_EQUAL();
+	EXPECT_EQ(variant->uid, geteuid());
+	expect_nothing_possible(_metadata, self->id, self->view);
+	expect_nothing_possible(_metadata, self->id, self->fd);
+	EXPECT_EQ(-EACCES, hold(self->view));
+	EXPECT_EQ(N, count(self->view));
+	expect_self_alone(_metadata, self->view, self->id, variant->task ? 0 : -1, N);
+	expect_self_alone(_metadata, self->fd, self->id, variant->task ? 0 : -1, N);
+
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(0, query(self->view, &a));
+	EXPECT_STREQ("secret", a.info.name);
+	EXPECT_EQ(variant->task ? self->pid : -1, a.info.self.pid);
+	EXPECT_EQ(variant->uid, a.info.uid);
+	EXPECT_EQ(0, a.info.mode);
+	EXPECT_NE(0, a.info.flags & PERF_PERSISTENT_PRIVILEGED);
+	EXPECT_EQ(1, a.info.nr_instances);
+	EXPECT_EQ(0, a.info.ttl);
+}
+
+/* A capability in a container is none here. */
+TEST_F(privileged, user_namespace)
+{
+	BECOME_EQUAL();
+	ASSERT_EQ(0, result(prctl(PR_SET_DUMPABLE, 1)));
+	ASSERT_EQ(0, unshare(CLONE_NEWUSER));
+	EXPECT_EQ(-EACCES, reopen(self->id));
+	EXPECT_EQ(-EACCES, SET(self->view, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1));
+	EXPECT_EQ(-EACCES, attach(self->fd));
+	EXPECT_EQ(-EACCES, hold(self->view));
+	EXPECT_TRUE(registry_has(self->id));
+}
+
+/* Who has the capability, and no other, may do everything, whoever he is. */
+TEST_F(privileged, capability)
+{
+	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
+	ASSERT_EQ(0, only_capability(CAP_PERFMON));
+	expect_rights(_metadata, self->id, self->view, 7);
+	EXPECT_EQ(self->id, DETACH(open_event(event_attr(CLOCK)), .id = self->id, .member = 1));
+	EXPECT_EQ(0, SET(self->view, .mode = 0640, .uid = OTHER, .gid = NOBODYS,
+			 .flags = SET_UID | SET_GID | PERF_PERSISTENT_SET_MODE));
+	EXPECT_EQ(0, attach(self->view));
+}
+
+/* Once it is given to a group, they read counts and buffers, though they could open nothing. */
+TEST_F(privileged, given_to_a_group)
+{
+	struct answer a;
+	int fd;
+
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(0, set_sysctl(PARANOID, 2));
+	ASSERT_EQ(0, SET(self->view, .gid = GROUP, .mode = 0040,
+			 .flags = SET_GID | PERF_PERSISTENT_SET_MODE));
+	ASSERT_EQ(0, become_in(OTHER, NOBODYS, GROUP));
+	EXPECT_EQ(-EACCES, open_event(event_attr(CLOCK)));
+	fd = reopen(self->id);
+	EXPECT_EQ(N, count(fd));
+	ASSERT_EQ(0, ring_map(&self->ring, fd, PAGES, PROT_READ));
+	EXPECT_EQ(N, ring_samples(&self->ring));
+	ASSERT_EQ(0, query(fd, &a));
+	EXPECT_STREQ("secret", a.info.name);
+	expect_rights(_metadata, self->id, fd, 4);
+	EXPECT_EQ(-EACCES, attach(fd));
+	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
+	expect_rights(_metadata, self->id, fd, 0);
+}
+
+/* With the bits for it they control it as well, but do not give it to others. */
+TEST_F(privileged, control_is_given)
+{
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(0, SET(self->view, .gid = GROUP, .mode = 0660,
+			 .flags = SET_GID | PERF_PERSISTENT_SET_MODE));
+	ASSERT_EQ(0, become_in(OTHER, GROUP, GROUP));
+	EXPECT_EQ(0, session_disable(self->view));
+	EXPECT_EQ(-EPERM, session_mode(self->view, 0666));
+	EXPECT_EQ(-EPERM, SET(self->view, .flags = SET_GID, .gid = GROUP));
+	EXPECT_EQ(-EPERM, SET(self->view, .flags = SET_UID, .uid = OTHER));
+	BECOME_EQUAL();
+	EXPECT_EQ(0, session_enable(self->view));
+	EXPECT_EQ(-EPERM, session_mode(self->view, 0666));
+	EXPECT_EQ(-EPERM, SET(self->view, .flags = SET_UID, .uid = OTHER));
+	EXPECT_EQ(0, attach(self->view));
+}
+
+/* Any user borrows the counters if he is let, and gives them back. */
+TEST_F(privileged, borrowed)
+{
+	int fd;
+
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(0, session_mode(self->view, 0005));
+	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
+	fd = reopen(self->id);
+	ASSERT_EQ(0, hold(fd));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_HELD, state_of(fd));
+	EXPECT_EQ(-EACCES, session_enable(fd));
+	close(fd);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->view));
+}
+
+/* What was given can be taken back: who reads it yet opens it no more, and holds it no more. */
+TEST_F(privileged, taken_back)
+{
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(0, session_mode(self->view, 0007));
+	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
+	expect_rights(_metadata, self->id, reopen(self->id), 7);
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(0, session_mode(self->view, 0));
+	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
+	expect_nothing_possible(_metadata, self->id, self->view);
+	EXPECT_EQ(-EACCES, hold(self->view));
+}
+
+TEST_HARNESS_MAIN

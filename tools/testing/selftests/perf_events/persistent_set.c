@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: a session is controlled as a whole, or member by member.
+ */
+#include <signal.h>
+
+#include "persistent.h"
+
+#define N	100
+#define ROUNDS	20
+#define PAGES	16
+#define HOUR	3600000000000ULL
+
+/* The instances: the first member on two CPUs, and two more on the first CPU */
+enum { COUNTING, THERE, SAMPLING, OTHER_ONE, INSTANCES };
+
+static const __u32 members[INSTANCES] = { 0, 0, 1, 2 };
+
+/* Bits for sets of them */
+#define ONLY(instance)	(1U << (instance))
+#define ALL		(ONLY(INSTANCES) - 1)
+
+FIXTURE(set)
+{
+	struct registry		registry;
+	struct ring		ring;
+	int			fds[INSTANCES];
+	int			id;
+	int			view;
+};
+
+FIXTURE_SETUP(set)
+{
+	struct perf_event_attr attr;
+	int i;
+
+	registry_setup(_metadata, &self->registry);
+	pin(0);
+	for (i = 0; i < INSTANCES; i++) {
+		attr = i == SAMPLING ? sampling_attr(TRACEPOINT) : event_attr(TRACEPOINT);
+		self->fds[i] = event_open(&attr, -1, i == THERE ? HOT_CPU : 0, -1,
+					  PERF_FLAG_FD_CLOEXEC);
+		self->id = DETACH(self->fds[i], .id = self->id, .member = members[i],
+				  .buffer_pages = i == SAMPLING ? PAGES : 0);
+		ASSERT_LT(0, self->id);
+	}
+	self->view = reopen_instance(self->id, OTHER_ONE);
+	ASSERT_LE(0, self->view);
+	ASSERT_EQ(0, ring_map(&self->ring, self->fds[SAMPLING], PAGES, PROT_READ | PROT_WRITE));
+}
+
+FIXTURE_TEARDOWN_PARENT(set)
+{
+	hot_teardown(_metadata, &self->registry);
+}
+
+/* These count, and the others stand still in that state. */
+static void expect_counting(struct __test_metadata *_metadata, const int *fds, unsigned int set,
+			    int other_state)
+{
+	__u64 before[INSTANCES];
+	int i;
+
+	for (i = 0; i < INSTANCES; i++)
+		before[i] = count(fds[i]);
+	drive(TRACEPOINT, N);
+	drive_there(TRACEPOINT, N);
+	for (i = 0; i < INSTANCES; i++) {
+		EXPECT_EQ(before[i] + (set & ONLY(i) ? N : 0), count(fds[i])) {
+			TH_LOG("instance %d", i);
+		}
+		EXPECT_EQ(set & ONLY(i) ? PERF_PERSISTENT_STATE_ENABLED : other_state,
+			  state_of(fds[i]));
+	}
+}
+
+#define EXPECT_COUNTING(set, other)	expect_counting(_metadata, self->fds, set, other)
+#define EXPECT_DISABLED_BUT(set)	EXPECT_COUNTING(set, PERF_PERSISTENT_STATE_DISABLED)
+#define EXPECT_HELD_BUT(set)		EXPECT_COUNTING(set, PERF_PERSISTENT_STATE_HELD)
+#define EXPECT_ALL_COUNT()		EXPECT_COUNTING(ALL, -1)
+
+static int set_member(int fd, __u32 flags, __u32 member)
+{
+	return SET(fd, .flags = flags, .member = member + 1);
+}
+
+/* I turn all of it off and on, through any file on any of its events. */
+TEST_F(set, enable_and_disable)
+{
+	int i, fd;
+
+	for (i = 0; i < INSTANCES; i++) {
+		fd = reopen_instance(self->id, i);
+		ASSERT_EQ(0, session_disable(fd));
+		EXPECT_DISABLED_BUT(0);
+		ASSERT_EQ(0, session_enable(self->fds[i]));
+		EXPECT_ALL_COUNT();
+		ASSERT_EQ(0, session_disable(self->fds[i]));
+		EXPECT_DISABLED_BUT(0);
+		ASSERT_EQ(0, session_enable(fd));
+		EXPECT_ALL_COUNT();
+	}
+}
+
+/* Or one member, wherever it is measured, through the file of another. */
+TEST_F(set, one_member)
+{
+	ASSERT_EQ(0, set_member(self->view, PERF_PERSISTENT_SET_DISABLE, 0));
+	EXPECT_DISABLED_BUT(ONLY(SAMPLING) | ONLY(OTHER_ONE));
+	ASSERT_EQ(0, set_member(self->view, PERF_PERSISTENT_SET_DISABLE, 1));
+	EXPECT_DISABLED_BUT(ONLY(OTHER_ONE));
+	ASSERT_EQ(0, set_member(self->view, PERF_PERSISTENT_SET_ENABLE, 0));
+	EXPECT_DISABLED_BUT(ONLY(COUNTING) | ONLY(THERE) | ONLY(OTHER_ONE));
+	ASSERT_EQ(0, session_enable(self->view));
+	EXPECT_ALL_COUNT();
+}
+
+/* What is on already stays on, and what is off, off. */
+TEST_F(set, twice)
+{
+	ASSERT_EQ(0, session_enable(self->view));
+	EXPECT_ALL_COUNT();
+	ASSERT_EQ(0, event_ioctl(self->fds[COUNTING], PERF_EVENT_IOC_DISABLE, NULL));
+	ASSERT_EQ(0, session_disable(self->view));
+	ASSERT_EQ(0, session_disable(self->view));
+	EXPECT_DISABLED_BUT(0);
+	ASSERT_EQ(0, event_ioctl(self->fds[THERE], PERF_EVENT_IOC_ENABLE, NULL));
+	EXPECT_DISABLED_BUT(ONLY(THERE));
+	ASSERT_EQ(0, session_enable(self->view));
+	EXPECT_ALL_COUNT();
+}
+
+/* When I am told that it is off, nothing is counted any more on any CPU. */
+TEST_F(set, off_at_once)
+{
+	pid_t child = fork();
+	__u64 before;
+	int i;
+
+	ASSERT_LE(0, child);
+	while (!child)
+		drive_there(TRACEPOINT, N);
+	for (i = 0; i < ROUNDS; i++) {
+		before = count(self->fds[THERE]);
+		ASSERT_TRUE(eventually(count(self->fds[THERE]) > before));
+		ASSERT_EQ(0, session_disable(self->view));
+		before = total(self->fds[THERE]);
+		drive(CLOCK, N);
+		EXPECT_EQ(before, total(self->fds[THERE]));
+		ASSERT_EQ(0, session_enable(self->view));
+	}
+	ASSERT_EQ(0, kill(child, SIGKILL));
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+}
+
+/* What I turn off while its CPU is away is off when it is back, and so on. */
+TEST_F(set, while_offline)
+{
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, session_disable(self->view));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_OFFLINE, state_of(self->fds[THERE]));
+	ASSERT_EQ(0, set_online(true));
+	EXPECT_DISABLED_BUT(0);
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, session_enable(self->view));
+	ASSERT_EQ(0, set_online(true));
+	EXPECT_ALL_COUNT();
+}
+
+/* How many samples are taken of so many events */
+static unsigned int samples_of(struct ring *r, unsigned int n)
+{
+	r->page->data_tail = ring_head(r);
+	drive(TRACEPOINT, n);
+
+	return ring_samples(r);
+}
+
+/* A period is for those that sample, all of them or those of one member. */
+TEST_F(set, period)
+{
+	EXPECT_EQ(N, samples_of(&self->ring, N));
+	ASSERT_EQ(0, session_period(self->view, 10));
+	samples_of(&self->ring, 10);
+	EXPECT_EQ(N / 10, samples_of(&self->ring, N));
+	ASSERT_EQ(0, SET(self->fds[0], .flags = PERF_PERSISTENT_SET_PERIOD, .period = 2,
+			 .member = 1 + members[SAMPLING]));
+	samples_of(&self->ring, 10);
+	EXPECT_EQ(N / 2, samples_of(&self->ring, N));
+	EXPECT_ALL_COUNT();
+}
+
+/* It can not be that of one that does not sample, nor none. */
+TEST_F(set, no_period)
+{
+	EXPECT_EQ(-EINVAL, SET(self->view, .flags = PERF_PERSISTENT_SET_PERIOD, .period = 10,
+			       .member = 1 + members[COUNTING]));
+	EXPECT_EQ(-EINVAL, session_period(self->view, 0));
+	EXPECT_EQ(N, samples_of(&self->ring, N));
+	ASSERT_EQ(0, attach(self->fds[SAMPLING]));
+	EXPECT_EQ(-EINVAL, session_period(self->view, 10));
+}
+
+/* If one of those that sample cannot take it, none gets it. */
+TEST_F(set, period_for_all_or_none)
+{
+	struct perf_event_attr attr = sampling_attr(FAULTS);
+	__u64 most = read_number("/proc/sys/kernel/perf_event_max_sample_rate");
+
+	attr.freq = 1;
+	attr.sample_freq = 10;
+	ASSERT_EQ(self->id, DETACH(event_open(&attr, -1, 0, -1, 0), .id = self->id,
+				   .member = 5, .buffer_pages = 1));
+	EXPECT_EQ(-EINVAL, session_period(self->view, 2 * most));
+	EXPECT_EQ(N, samples_of(&self->ring, N));
+}
+
+/* Of several things that I ask for all are done, or none. */
+TEST_F(set, all_or_nothing)
+{
+	struct answer a;
+
+	EXPECT_EQ(-EINVAL, SET(self->view, .name = addr("Bad"),
+			       .flags = PERF_PERSISTENT_SET_DISABLE | PERF_PERSISTENT_SET_NAME));
+	EXPECT_EQ(-EINVAL, SET(self->view, .ttl = -1ULL,
+			       .flags = PERF_PERSISTENT_SET_DISABLE | PERF_PERSISTENT_SET_TTL));
+	EXPECT_EQ(-EINVAL, SET(self->view, .period = 0,
+			       .flags = PERF_PERSISTENT_SET_DISABLE | PERF_PERSISTENT_SET_PERIOD));
+	EXPECT_EQ(-EINVAL, SET(self->view, .mode = 01000,
+			       .flags = PERF_PERSISTENT_SET_DISABLE | PERF_PERSISTENT_SET_MODE));
+	EXPECT_EQ(-EOPNOTSUPP, SET(self->fds[0], .flags = PERF_PERSISTENT_SET_DISABLE |
+							  PERF_PERSISTENT_SET_HOLD));
+	EXPECT_ALL_COUNT();
+	EXPECT_EQ(-ENOENT, SET(self->view, .name = addr("other"), .ttl = HOUR, .member = 100,
+			       .flags = PERF_PERSISTENT_SET_DISABLE | PERF_PERSISTENT_SET_NAME |
+					PERF_PERSISTENT_SET_TTL));
+	ASSERT_EQ(0, query(self->view, &a));
+	EXPECT_STRNE("other", a.info.name);
+	EXPECT_EQ(0, a.info.ttl);
+
+	ASSERT_EQ(0, SET(self->view, .name = addr("other"), .ttl = HOUR, .period = 10,
+			 .mode = 0640, .flags = PERF_PERSISTENT_SET_DISABLE |
+			 PERF_PERSISTENT_SET_NAME | PERF_PERSISTENT_SET_TTL |
+			 PERF_PERSISTENT_SET_PERIOD | PERF_PERSISTENT_SET_MODE));
+	ASSERT_EQ(0, query(self->view, &a));
+	EXPECT_STREQ("other", a.info.name);
+	EXPECT_NE(0, a.info.ttl);
+	EXPECT_EQ(0640, a.info.mode);
+	EXPECT_DISABLED_BUT(0);
+}
+
+/* What there is not, and what contradicts itself, is refused, and changes nothing. */
+TEST_F(set, refused)
+{
+	static const __u32 flags[] = {
+		PERF_PERSISTENT_SET_ENABLE, PERF_PERSISTENT_SET_DISABLE,
+		PERF_PERSISTENT_SET_PERIOD, PERF_PERSISTENT_SET_HOLD,
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_LEN(flags); i++) {
+		EXPECT_EQ(-ENOENT, SET(self->view, .flags = flags[i], .member = 4, .period = 1));
+		EXPECT_EQ(-ENOENT, SET(self->view, .flags = flags[i], .member = UINT_MAX,
+				       .period = 1));
+		EXPECT_EQ(-EINVAL, SET(self->view, .flags = flags[i], .period = 1,
+				       .__reserved = 1));
+	}
+	EXPECT_EQ(-EINVAL, SET(self->view, .flags = PERF_PERSISTENT_SET_ENABLE |
+						    PERF_PERSISTENT_SET_DISABLE));
+	for (i = 10; i < 32; i++)
+		EXPECT_EQ(-EINVAL, SET(self->view, .flags = 1U << i |
+						  PERF_PERSISTENT_SET_DISABLE));
+	EXPECT_EQ(0, SET(self->view, .flags = 0));
+	EXPECT_ALL_COUNT();
+}
+
+/* What is not in a session any more has none to control. */
+TEST_F(set, after_its_end)
+{
+	int view = reopen_instance(self->id, COUNTING);
+
+	ASSERT_EQ(0, attach(self->fds[COUNTING]));
+	EXPECT_EQ(-EINVAL, session_disable(self->fds[COUNTING]));
+	EXPECT_EQ(-EINVAL, session_disable(view));
+	EXPECT_EQ(-EINVAL, hold(view));
+	ASSERT_EQ(0, session_disable(self->view));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, state_of(self->fds[SAMPLING]));
+	ASSERT_EQ(0, SET(self->view, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1));
+	ASSERT_TRUE(eventually(!registry_has(self->id)));
+	EXPECT_EQ(-EINVAL, session_enable(self->view));
+	EXPECT_EQ(-EINVAL, session_enable(self->fds[SAMPLING]));
+}
+
+/* As long as I hold it, all of it stands still; when I close, all goes on. */
+TEST_F(set, hold)
+{
+	ASSERT_EQ(0, hold(self->view));
+	EXPECT_HELD_BUT(0);
+	close(self->view);
+	EXPECT_ALL_COUNT();
+}
+
+/* I can hold one member, wherever it is measured, and leave the others. */
+TEST_F(set, hold_member)
+{
+	ASSERT_EQ(0, hold_member(self->view, 0));
+	EXPECT_HELD_BUT(ONLY(SAMPLING) | ONLY(OTHER_ONE));
+	close(self->view);
+	EXPECT_ALL_COUNT();
+}
+
+/* Who holds less is not let go by who held more. */
+TEST_F(set, hold_together)
+{
+	int one = reopen_instance(self->id, COUNTING);
+
+	ASSERT_EQ(0, hold_member(one, 2));
+	ASSERT_EQ(0, hold(self->view));
+	EXPECT_HELD_BUT(0);
+	close(self->view);
+	EXPECT_HELD_BUT(ALL & ~ONLY(OTHER_ONE));
+	close(one);
+	EXPECT_ALL_COUNT();
+}
+
+/* What is turned off or on meanwhile is so when it is let go. */
+TEST_F(set, controlled_while_held)
+{
+	int one = reopen_instance(self->id, COUNTING);
+
+	ASSERT_EQ(0, hold(one));
+	ASSERT_EQ(0, set_member(self->view, PERF_PERSISTENT_SET_DISABLE, 2));
+	EXPECT_HELD_BUT(0);
+	close(one);
+	EXPECT_DISABLED_BUT(ALL & ~ONLY(OTHER_ONE));
+	ASSERT_EQ(0, hold(self->view));
+	ASSERT_EQ(0, session_enable(self->view));
+	EXPECT_HELD_BUT(0);
+	close(self->view);
+	EXPECT_ALL_COUNT();
+}
+
+/* However I end, all that I held goes on. */
+TEST_F(set, holder_is_killed)
+{
+	int ready[2];
+	pid_t child;
+	char byte;
+
+	ASSERT_EQ(0, pipe(ready));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		byte = !hold(reopen_instance(self->id, SAMPLING));
+		write(ready[1], &byte, 1);
+		pause();
+	}
+	ASSERT_EQ(1, read(ready[0], &byte, 1));
+	EXPECT_EQ(1, byte);
+	EXPECT_HELD_BUT(0);
+	ASSERT_EQ(0, kill(child, SIGKILL));
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	EXPECT_ALL_COUNT();
+}
+
+/* What is held is held on a CPU that goes and comes, and let go while it is away. */
+TEST_F(set, held_while_offline)
+{
+	ASSERT_EQ(0, hold(self->view));
+	ASSERT_EQ(0, set_online(false));
+	ASSERT_EQ(0, set_online(true));
+	EXPECT_HELD_BUT(0);
+	ASSERT_EQ(0, set_online(false));
+	close(self->view);
+	ASSERT_EQ(0, set_online(true));
+	EXPECT_ALL_COUNT();
+}
+
+TEST_HARNESS_MAIN
