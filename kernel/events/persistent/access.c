@@ -130,24 +130,30 @@ static void perf_persistent_check_add(struct perf_persistent_check *check, struc
 	check->last = target;
 }
 
-/* Siblings need not have their leader's target: contexts that are equal are swapped. */
-static void perf_persistent_check_group(struct perf_persistent_check *check, struct perf_event *event)
+/*
+ * Siblings need not have their leader's target: contexts that are equal are swapped.
+ * The context's mutex may be held while user memory is accessed; its lock does as
+ * well for the list.
+ */
+static void perf_persistent_check_group(struct perf_persistent_check *check,
+					struct perf_event *event)
 {
 	struct perf_event *leader, *sibling;
 	struct perf_event_context *ctx;
 
-	/* Without siblings, those that come later are as if they came after all this. */
-	if (event->group_leader == event && !READ_ONCE(event->nr_siblings)) {
-		perf_persistent_check_add(check, event);
-		return;
+	for (;;) {
+		ctx = READ_ONCE(event->ctx);
+		raw_spin_lock_irq(&ctx->lock);
+		if (likely(ctx == event->ctx))
+			break;
+		raw_spin_unlock_irq(&ctx->lock);
 	}
 
-	ctx = perf_event_ctx_lock(event);
 	leader = event->group_leader;
 	perf_persistent_check_add(check, leader);
 	for_each_sibling_event(sibling, leader)
 		perf_persistent_check_add(check, sibling);
-	perf_event_ctx_unlock(event, ctx);
+	raw_spin_unlock_irq(&ctx->lock);
 }
 
 static void perf_persistent_check_sharers(struct perf_persistent_check *check, struct perf_event *event)
@@ -255,6 +261,15 @@ bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 	return (mode & right) == right;
 }
 
+static int perf_persistent_allow(const struct perf_persistent_session *session,
+				 unsigned int mask)
+{
+	int err = perf_event_allow(READ_ONCE(session->needs) & mask);
+
+	/* EPERM means locked memory to those who call DETACH. */
+	return err == -EPERM ? -EACCES : err;
+}
+
 /**
  * perf_persistent_may_read - whether the caller may reopen an instance
  * @session: its session
@@ -268,8 +283,13 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
 		return -EACCES;
 
-	if ((session->flags & PERF_PERSISTENT_PRIVILEGED) && !perfmon_capable())
-		return 0;
+	/* The capability passes everything that depends on an instance's target. */
+	if (perfmon_capable())
+		return perf_persistent_allow(session, ~0U);
+
+	/* Lockdown binds those to whom it is delegated as well. */
+	if (session->flags & PERF_PERSISTENT_PRIVILEGED)
+		return perf_persistent_allow(session, PERF_NEED_REGS);
 
 	return perf_persistent_may_open(event);
 }
@@ -298,21 +318,38 @@ static int perf_persistent_may_open_all(struct perf_persistent_session *session)
  */
 int perf_persistent_may_change(struct perf_persistent_session *session, unsigned int right)
 {
-	int err;
-
 	if (!perf_persistent_mode_allows(session, right))
 		return -EACCES;
 
-	/* The capability passes everything that depends on an instance's target. */
-	if (perfmon_capable()) {
-		err = perf_event_allow(READ_ONCE(session->needs));
-		return err == -EPERM ? -EACCES : err;
-	}
+	if (perfmon_capable())
+		return perf_persistent_allow(session, ~0U);
 
 	if (session->flags & PERF_PERSISTENT_PRIVILEGED)
 		return 0;
 
 	return perf_persistent_may_open_all(session);
+}
+
+/**
+ * perf_persistent_may_write - whether the caller may write to a buffer
+ * @event: event that the caller has open
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ * Return: 0, or -EACCES, also if the event is in no session any more, or what
+ * perf_persistent_may_change() answers
+ */
+int perf_persistent_may_write(struct perf_event *event)
+{
+	struct perf_persistent_session *session = perf_persistent_session_of(event);
+	int err;
+
+	if (!session)
+		return -EACCES;
+
+	err = perf_persistent_may_change(session, PERF_PERSISTENT_CONTROL);
+	kobject_put(&session->kobj);
+
+	return err;
 }
 
 /**

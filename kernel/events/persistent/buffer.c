@@ -268,8 +268,7 @@ int perf_persistent_buffer_pin(struct perf_event *event, u32 nr_pages, struct pe
 		perf_event_set_buffer(event, *new);
 		*new = NULL;
 	} else {
-		return perf_persistent_writes_records(event) &&
-		       !perf_persistent_has_many_writers(event) ? -ENOBUFS : 0;
+		return nr_pages || perf_persistent_buffer_default_pages(event) ? -ENOBUFS : 0;
 	}
 
 	if (!refcount_inc_not_zero(&event->mmap_count))

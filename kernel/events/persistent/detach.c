@@ -194,6 +194,10 @@ static int perf_persistent_join(struct perf_event *event, struct perf_persistent
 
 	guard(mutex)(&p->session->control);
 
+	err = d->id ? perf_persistent_may_change(p->session, PERF_PERSISTENT_CONTROL) : 0;
+	if (err)
+		return err;
+
 	ctx = perf_event_ctx_lock(event);
 	err = perf_persistent_detach_locked(event, p, d);
 	perf_event_ctx_unlock(event, ctx);
@@ -227,7 +231,6 @@ static struct perf_persistent_session *
 perf_persistent_choose_session(const struct perf_persistent_detach *d)
 {
 	struct perf_persistent_session *session;
-	int err;
 
 	if (!d->id) {
 		session = perf_persistent_session_create(d);
@@ -236,17 +239,7 @@ perf_persistent_choose_session(const struct perf_persistent_detach *d)
 		return session;
 	}
 
-	session = perf_persistent_session_get(d->id);
-	if (!session)
-		return ERR_PTR(-ENOENT);
-
-	err = perf_persistent_may_change(session, PERF_PERSISTENT_CONTROL);
-	if (err) {
-		kobject_put(&session->kobj);
-		return ERR_PTR(err);
-	}
-
-	return session;
+	return perf_persistent_session_get(d->id) ?: ERR_PTR(-ENOENT);
 }
 
 static int perf_persistent_parts_alloc(struct perf_persistent_parts *p, struct perf_event *event,
@@ -390,40 +383,74 @@ static bool perf_persistent_has_sibling(struct perf_event *event)
 	return false;
 }
 
-static struct perf_persistent_instance *
-perf_persistent_unlink_event(struct perf_event *event)
+static bool perf_persistent_is_in(struct perf_event *event,
+				  const struct perf_persistent_session *session)
 {
 	struct perf_persistent_instance *inst;
 
 	guard(mutex)(&perf_persistent_mutex);
 
 	inst = perf_persistent_instance_of(event);
-	if (inst)
-		perf_persistent_instance_unlink(inst);
+
+	return inst && inst->session == session;
+}
+
+static struct perf_persistent_instance *
+perf_persistent_unlink_event(struct perf_event *event,
+			     const struct perf_persistent_session *session)
+{
+	struct perf_persistent_instance *inst;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_of(event);
+	if (!inst || inst->session != session)
+		return ERR_PTR(-EINVAL);
+	perf_persistent_instance_unlink(inst);
 
 	return inst;
 }
 
+static struct perf_persistent_instance *
+perf_persistent_unlink_single(struct perf_event *event,
+			      const struct perf_persistent_session *session)
+{
+	struct perf_persistent_instance *inst = ERR_PTR(-EBUSY);
+	struct perf_event_context *ctx = perf_event_ctx_lock(event);
+
+	if (!perf_persistent_has_sibling(event))
+		inst = perf_persistent_unlink_event(event, session);
+	perf_event_ctx_unlock(event, ctx);
+
+	return inst;
+}
+
+/*
+ * The event is made ready for its new owner while it is still in the registry, so
+ * that nobody can detach it meanwhile. If its time to live runs out, that undoes it.
+ */
 static int perf_persistent_attach(struct perf_persistent_session *session,
 				  struct perf_event *event)
 {
-	struct perf_persistent_instance *inst = NULL;
-	struct perf_event_context *ctx;
+	struct perf_persistent_instance *inst;
+	int err;
 
 	guard(mutex)(&session->control);
 
-	ctx = perf_event_ctx_lock(event);
-	if (perf_persistent_has_sibling(event)) {
-		perf_event_ctx_unlock(event, ctx);
-		return -EBUSY;
-	}
-	inst = perf_persistent_unlink_event(event);
-	perf_event_ctx_unlock(event, ctx);
-	if (!inst)
+	err = perf_persistent_may_change(session, PERF_PERSISTENT_CONTROL);
+	if (err)
+		return err;
+	if (!perf_persistent_is_in(event, session))
 		return -EINVAL;
 
-	perf_persistent_update_hold(event);
+	perf_persistent_hold_event(event, false);
 	perf_event_set_owner(event);
+	inst = perf_persistent_unlink_single(event, session);
+	if (IS_ERR(inst)) {
+		perf_remove_from_owner(event);
+		perf_persistent_update_hold(event);
+		return PTR_ERR(inst);
+	}
 	perf_persistent_instance_finish(inst);
 
 	return 0;
@@ -448,9 +475,7 @@ long perf_persistent_ioctl_attach(struct perf_event *event)
 	if (!session)
 		return -EINVAL;
 
-	err = perf_persistent_may_change(session, PERF_PERSISTENT_CONTROL);
-	if (!err)
-		err = perf_persistent_attach(session, event);
+	err = perf_persistent_attach(session, event);
 	kobject_put(&session->kobj);
 
 	return err;

@@ -19,7 +19,8 @@ static void __perf_persistent_hold(struct perf_event *event, struct perf_cpu_con
 
 /*
  * An event that has left its context counts nowhere. If it is parked, it enters
- * the context as it is now; if its task has exited, nothing is left to hold.
+ * the context as it is now. If its task has exited, its children may go on, and
+ * QUERY asks the event whether they are held.
  */
 static void perf_persistent_hold_one(struct perf_event *event)
 {
@@ -32,8 +33,7 @@ static void perf_persistent_hold_one(struct perf_event *event)
 	}
 
 	guard(raw_spinlock_irq)(&event->ctx->lock);
-	if (perf_event_is_parked(event))
-		perf_persistent_still(event, PERF_EVENT_HELD);
+	perf_persistent_still(event, PERF_EVENT_HELD);
 }
 
 static void perf_persistent_release_one(struct perf_event *event)
@@ -50,8 +50,16 @@ static void perf_persistent_release_one(struct perf_event *event)
 		_perf_event_enable(event);
 }
 
-/* Its counter is free for others when it returns. */
-static void perf_persistent_hold_event(struct perf_event *event, bool hold)
+/**
+ * perf_persistent_hold_event - have an event stand still, or go on
+ * @event: event that the caller has as a user
+ * @hold:  which of the two
+ *
+ * Its counter is free for others when it returns.
+ *
+ * Context: may sleep; perf_persistent_session::control is held.
+ */
+void perf_persistent_hold_event(struct perf_event *event, bool hold)
 {
 	struct perf_event_context *ctx = perf_event_ctx_lock(event);
 
@@ -83,10 +91,7 @@ static bool perf_persistent_wants_hold(struct perf_event *event)
  */
 void perf_persistent_update_hold(struct perf_event *event)
 {
-	bool hold = perf_persistent_wants_hold(event);
-
-	if (hold != !!(READ_ONCE(event->still) & PERF_EVENT_HELD))
-		perf_persistent_hold_event(event, hold);
+	perf_persistent_hold_event(event, perf_persistent_wants_hold(event));
 }
 
 static void perf_persistent_session_update_holds(struct perf_persistent_session *session)

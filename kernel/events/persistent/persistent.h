@@ -208,6 +208,7 @@ int perf_persistent_may_open(struct perf_event *event);
 unsigned int perf_persistent_needs(struct perf_event *event);
 bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 				 unsigned int right);
+int perf_persistent_may_write(struct perf_event *event);
 int perf_persistent_may_read(struct perf_persistent_session *session,
 			     struct perf_event *event);
 int perf_persistent_may_change(struct perf_persistent_session *session, unsigned int right);
@@ -262,6 +263,7 @@ int perf_persistent_sysfs_add_name(struct perf_persistent_name *name);
 void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name);
 
 /* hold.c */
+void perf_persistent_hold_event(struct perf_event *event, bool hold);
 void perf_persistent_update_hold(struct perf_event *event);
 void perf_persistent_session_hold(struct perf_persistent_session *session, u32 member);
 void perf_persistent_session_release(struct perf_persistent_session *session, u32 member);

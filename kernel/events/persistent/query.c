@@ -157,11 +157,24 @@ static void perf_persistent_info_fill(struct perf_persistent_info *info, struct 
 	}
 }
 
-/* To whoever may not open the event */
+/* To whoever may not open the event, but has a file of it */
 static void perf_persistent_info_hide(struct perf_persistent_info *info)
 {
 	if (info->pid > 0)
 		info->pid = 0;
+}
+
+/* To whoever may not open the event: as much as sysfs tells of it */
+static void perf_persistent_info_strip(struct perf_persistent_info *info)
+{
+	*info = (struct perf_persistent_info) {
+		.id		= info->id,
+		.instance	= info->instance,
+		.member		= info->member,
+		.state		= info->state,
+		.cpu		= info->cpu,
+		.pid		= min(info->pid, 0),
+	};
 }
 
 static int perf_persistent_fill_instances(struct perf_persistent_answer *a,
@@ -183,7 +196,7 @@ static int perf_persistent_fill_instances(struct perf_persistent_answer *a,
 	while (a->nr < room && (event = perf_persistent_get_next(session, &nr))) {
 		perf_persistent_info_fill(&a->instances[a->nr], event);
 		if (perf_persistent_may_read(session, event))
-			perf_persistent_info_hide(&a->instances[a->nr]);
+			perf_persistent_info_strip(&a->instances[a->nr]);
 		a->nr++;
 		perf_persistent_put_user(event);
 		cond_resched();

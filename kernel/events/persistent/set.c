@@ -79,17 +79,16 @@ static int perf_persistent_may_set_mode(struct perf_persistent_session *session,
 	return !(flags & PERF_PERSISTENT_SET_GID) || in_egroup_p(c->gid) ? 0 : -EPERM;
 }
 
+static unsigned int perf_persistent_set_right(const struct perf_persistent_change *c)
+{
+	return c->set.flags == PERF_PERSISTENT_SET_HOLD ? PERF_PERSISTENT_HOLD :
+							  PERF_PERSISTENT_CONTROL;
+}
+
 static int perf_persistent_may_set(struct perf_persistent_session *session,
 				   const struct perf_persistent_change *c)
 {
-	unsigned int right = 0;
-
-	if (c->set.flags & PERF_PERSISTENT_SET_HOLD)
-		right |= PERF_PERSISTENT_HOLD;
-	if (c->set.flags & ~PERF_PERSISTENT_SET_HOLD)
-		right |= PERF_PERSISTENT_CONTROL;
-
-	return perf_persistent_may_change(session, right) ?:
+	return perf_persistent_may_change(session, perf_persistent_set_right(c)) ?:
 	       perf_persistent_may_set_mode(session, c);
 }
 
@@ -115,6 +114,19 @@ static int perf_persistent_check_member(struct perf_persistent_session *session,
 	       0 : -ENOENT;
 }
 
+static int perf_persistent_check_event_period(struct perf_event *event, u64 period)
+{
+	struct perf_event_context *ctx = perf_event_ctx_lock(event);
+	int err = 0;
+
+	/* The PMU of a revoked event is gone. */
+	if (event->state > PERF_EVENT_STATE_REVOKED)
+		err = perf_event_validate_period(event, period);
+	perf_event_ctx_unlock(event, ctx);
+
+	return err;
+}
+
 /* Whether all members that sample can have the period, and there are any */
 static int perf_persistent_check_period(struct perf_persistent_session *session,
 					const struct perf_persistent_set *set)
@@ -127,7 +139,7 @@ static int perf_persistent_check_period(struct perf_persistent_session *session,
 	while (!err && (event = perf_persistent_get_next(session, &nr))) {
 		if (perf_persistent_set_selects(set, event) && is_sampling_event(event)) {
 			found = true;
-			err = perf_event_validate_period(event, set->period);
+			err = perf_persistent_check_event_period(event, set->period);
 		}
 		perf_persistent_put_user(event);
 	}
@@ -176,17 +188,17 @@ static int perf_persistent_set_session(struct perf_persistent_session *session,
 static void perf_persistent_set_event(const struct perf_persistent_set *set,
 				      struct perf_event *event)
 {
-	struct perf_event_context *ctx;
+	struct perf_event_context *ctx = perf_event_ctx_lock(event);
 
-	if ((set->flags & PERF_PERSISTENT_SET_PERIOD) && is_sampling_event(event))
-		perf_event_period(event, set->period);
-
-	/* As the ioctls of the event do it, with the children */
-	ctx = perf_event_ctx_lock(event);
-	if (set->flags & PERF_PERSISTENT_SET_ENABLE)
-		perf_event_for_each_child(event, _perf_event_enable);
-	if (set->flags & PERF_PERSISTENT_SET_DISABLE)
-		perf_event_for_each_child(event, _perf_event_disable);
+	/* As the ioctls of the event do it, which is no more after its end. */
+	if (event->state > PERF_EVENT_STATE_REVOKED) {
+		if ((set->flags & PERF_PERSISTENT_SET_PERIOD) && is_sampling_event(event))
+			_perf_event_period(event, set->period);
+		if (set->flags & PERF_PERSISTENT_SET_ENABLE)
+			perf_event_for_each_child(event, _perf_event_enable);
+		if (set->flags & PERF_PERSISTENT_SET_DISABLE)
+			perf_event_for_each_child(event, _perf_event_disable);
+	}
 	perf_event_ctx_unlock(event, ctx);
 }
 
@@ -226,9 +238,12 @@ static int perf_persistent_set(struct file *file, struct perf_persistent_session
 {
 	int err;
 
+	/* Rights change under it as well. */
 	guard(mutex)(&session->control);
 
-	err = perf_persistent_set_check(session, &c->set);
+	err = perf_persistent_may_set(session, c);
+	if (!err)
+		err = perf_persistent_set_check(session, &c->set);
 	if (!err && (c->set.flags & PERF_PERSISTENT_SET_HOLD))
 		err = perf_persistent_set_hold(file, session, c->set.member);
 	if (err)
@@ -293,9 +308,9 @@ long perf_persistent_ioctl_set(struct file *file, struct perf_event *event,
 	if (!session)
 		return -EINVAL;
 
-	err = perf_persistent_may_set(session, &c);
-	if (!err)
-		err = perf_persistent_set_named(file, session, &c);
+	/* Before a name is made for who may not give it */
+	err = perf_persistent_mode_allows(session, perf_persistent_set_right(&c)) ?
+	      perf_persistent_set_named(file, session, &c) : -EACCES;
 	kobject_put(&session->kobj);
 
 	return err;

@@ -90,21 +90,17 @@ PERF_PERSISTENT_ATTR(instances);
 
 static ssize_t cpus_show(struct perf_persistent_session *session, char *buf)
 {
+	/* Protected by perf_persistent_mutex, under which nothing is allocated */
+	static struct cpumask cpus;
 	struct perf_persistent_instance *inst;
-	cpumask_var_t cpus;
-	ssize_t len;
 
-	if (!zalloc_cpumask_var(&cpus, GFP_KERNEL))
-		return -ENOMEM;
-
+	cpumask_clear(&cpus);
 	perf_persistent_for_each_instance(inst, session) {
 		if (inst->key.cpu >= 0)
-			cpumask_set_cpu(inst->key.cpu, cpus);
+			cpumask_set_cpu(inst->key.cpu, &cpus);
 	}
-	len = sysfs_emit(buf, "%*pbl\n", cpumask_pr_args(cpus));
-	free_cpumask_var(cpus);
 
-	return len;
+	return sysfs_emit(buf, "%*pbl\n", cpumask_pr_args(&cpus));
 }
 PERF_PERSISTENT_ATTR(cpus);
 

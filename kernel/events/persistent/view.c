@@ -26,8 +26,14 @@
 #include "../internal.h"
 #include "persistent.h"
 
-/* A value that the window has let through, and where it stood at the last change */
+/**
+ * struct perf_persistent_window - how much of a value a view shows
+ * @id:   event id of a count
+ * @sum:  what it let through until the last change
+ * @base: where the value stood then
+ */
 struct perf_persistent_window {
+	u64	id;
 	u64	sum;
 	u64	base;
 };
@@ -158,31 +164,86 @@ static int perf_persistent_read_group(struct perf_event *event, u64 read_format,
 	return PTR_ERR_OR_ZERO(values->v);
 }
 
-static int perf_persistent_read_values(struct perf_event *event, u64 read_format,
-				       struct perf_persistent_values *values)
+static u64 perf_persistent_values_id(const struct perf_persistent_values *values,
+				     u64 read_format, u32 i)
 {
-	if (read_format & PERF_FORMAT_GROUP)
-		return perf_persistent_read_group(event, read_format, values);
+	u32 entry = values->first_count + i * perf_persistent_entry_size(read_format);
 
-	return perf_persistent_read_one(event, read_format, values);
+	/* Of a single event the times are between the count and the id. */
+	if (!(read_format & PERF_FORMAT_GROUP))
+		entry += perf_persistent_nr_times(read_format);
+
+	return values->v[entry + 1];
 }
 
-/* A sibling that comes later begins with the window that the view has for it: all. */
-static int perf_persistent_view_grow(struct perf_persistent_view *view, u32 nr_counts)
+static const struct perf_persistent_window *
+perf_persistent_view_find(const struct perf_persistent_view *view, u64 id)
 {
-	struct perf_persistent_window *counts;
+	for (u32 i = 0; i < view->nr_counts; i++) {
+		if (view->counts[i].id == id)
+			return &view->counts[i];
+	}
 
-	if (nr_counts <= view->nr_counts)
+	return NULL;
+}
+
+/*
+ * Siblings may come and go between two reads: have a window for each event that
+ * there is, in the order of @values. A new one shows all of its count.
+ */
+static int perf_persistent_view_match(struct perf_persistent_view *view,
+				      const struct perf_persistent_values *values,
+				      u64 read_format)
+{
+	const struct perf_persistent_window *known;
+	struct perf_persistent_window *counts;
+	u32 i;
+
+	for (i = 0; i < values->nr_counts; i++) {
+		if (i == view->nr_counts ||
+		    view->counts[i].id != perf_persistent_values_id(values, read_format, i))
+			break;
+	}
+	if (i == values->nr_counts && i == view->nr_counts)
 		return 0;
 
-	counts = krealloc_array(view->counts, nr_counts, sizeof(*counts),
-				GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	counts = kcalloc(values->nr_counts, sizeof(*counts), GFP_KERNEL_ACCOUNT);
 	if (!counts)
 		return -ENOMEM;
+
+	for (i = 0; i < values->nr_counts; i++) {
+		counts[i].id = perf_persistent_values_id(values, read_format, i);
+		known = perf_persistent_view_find(view, counts[i].id);
+		if (known)
+			counts[i] = *known;
+	}
+	kfree(view->counts);
 	view->counts = counts;
-	view->nr_counts = nr_counts;
+	view->nr_counts = values->nr_counts;
 
 	return 0;
+}
+
+/* The values, with windows of the view for them; always with ids */
+static int perf_persistent_view_values(struct perf_persistent_view *view, u64 read_format,
+				       struct perf_persistent_values *values)
+{
+	int err;
+
+	lockdep_assert_held(&view->lock);
+
+	if (read_format & PERF_FORMAT_GROUP)
+		err = perf_persistent_read_group(view->event, read_format, values);
+	else
+		err = perf_persistent_read_one(view->event, read_format, values);
+	if (err)
+		return err;
+
+	err = perf_persistent_view_match(view, values, read_format);
+	if (err)
+		kfree(values->v);
+
+	return err;
 }
 
 typedef void (*perf_persistent_window_f)(struct perf_persistent_window *w, u64 *value,
@@ -214,10 +275,12 @@ static void perf_persistent_view_for_each(struct perf_persistent_view *view,
 }
 
 /* Both times are kept, whatever the view's format shows. */
+#define PERF_PERSISTENT_VIEW_ALL	(PERF_FORMAT_TOTAL_TIME_ENABLED | \
+					 PERF_FORMAT_TOTAL_TIME_RUNNING | PERF_FORMAT_ID)
+
 static int perf_persistent_view_switch(struct perf_persistent_view *view, bool enable)
 {
-	u64 read_format = view->read_format | PERF_FORMAT_TOTAL_TIME_ENABLED |
-			  PERF_FORMAT_TOTAL_TIME_RUNNING;
+	u64 read_format = view->read_format | PERF_PERSISTENT_VIEW_ALL;
 	struct perf_persistent_values values;
 	int err;
 
@@ -226,43 +289,78 @@ static int perf_persistent_view_switch(struct perf_persistent_view *view, bool e
 	if (view->enabled == enable)
 		return 0;
 
-	err = perf_persistent_read_values(view->event, read_format, &values);
+	err = perf_persistent_view_values(view, read_format, &values);
 	if (err)
 		return err;
 
-	err = perf_persistent_view_grow(view, values.nr_counts);
-	if (!err) {
-		perf_persistent_view_for_each(view, &values, read_format,
-					      perf_persistent_window_change);
-		view->enabled = enable;
-	}
+	perf_persistent_view_for_each(view, &values, read_format, perf_persistent_window_change);
+	view->enabled = enable;
 	kfree(values.v);
 
-	return err;
+	return 0;
 }
 
 static int perf_persistent_view_reset(struct perf_persistent_view *view)
 {
+	u64 read_format = view->read_format | PERF_FORMAT_ID;
+	u32 size = perf_persistent_entry_size(read_format);
 	struct perf_persistent_values values;
-	u32 i, size;
 	int err;
 
 	guard(mutex)(&view->lock);
 
-	err = perf_persistent_read_values(view->event, view->read_format, &values);
+	err = perf_persistent_view_values(view, read_format, &values);
 	if (err)
 		return err;
 
-	err = perf_persistent_view_grow(view, values.nr_counts);
-	size = perf_persistent_entry_size(view->read_format);
-	for (i = 0; !err && i < values.nr_counts; i++) {
-		view->counts[i] = (struct perf_persistent_window) {
-			.base = values.v[values.first_count + i * size],
-		};
+	for (u32 i = 0; i < values.nr_counts; i++) {
+		view->counts[i].sum = 0;
+		view->counts[i].base = values.v[values.first_count + i * size];
 	}
 	kfree(values.v);
 
-	return err;
+	return 0;
+}
+
+static void perf_persistent_values_drop_ids(struct perf_persistent_values *values,
+					    u64 read_format)
+{
+	u32 size = perf_persistent_entry_size(read_format), from = values->first_count, to = from;
+
+	/* The entry of a single event has the times behind the count. */
+	if (!(read_format & PERF_FORMAT_GROUP)) {
+		from = perf_persistent_nr_times(read_format) + 1;
+		memmove(&values->v[from], &values->v[from + 1],
+			(values->len - from - 1) * sizeof(u64));
+		values->len--;
+		return;
+	}
+
+	for (u32 i = 0; i < values->nr_counts; i++, from += size) {
+		values->v[to++] = values->v[from];
+		if (read_format & PERF_FORMAT_LOST)
+			values->v[to++] = values->v[from + 2];
+	}
+	values->len = to;
+}
+
+static int perf_persistent_view_get(struct perf_persistent_view *view,
+				    struct perf_persistent_values *values)
+{
+	u64 read_format = view->read_format | PERF_FORMAT_ID;
+	int err;
+
+	guard(mutex)(&view->lock);
+
+	err = perf_persistent_view_values(view, read_format, values);
+	if (err)
+		return err;
+
+	perf_persistent_view_for_each(view, values, read_format, perf_persistent_window_show);
+	if (!(view->read_format & PERF_FORMAT_ID))
+		perf_persistent_values_drop_ids(values, read_format);
+
+	return 0;
 }
 
 static ssize_t perf_persistent_view_read(struct file *file, char __user *buf, size_t count,
@@ -280,22 +378,14 @@ static ssize_t perf_persistent_view_read(struct file *file, char __user *buf, si
 	if (READ_ONCE(view->event->state) == PERF_EVENT_STATE_ERROR)
 		return 0;
 
-	scoped_guard(mutex, &view->lock) {
-		ret = perf_persistent_read_values(view->event, view->read_format, &values);
-		if (ret)
-			return ret;
+	ret = perf_persistent_view_get(view, &values);
+	if (ret)
+		return ret;
 
-		ret = perf_persistent_view_grow(view, values.nr_counts);
-		if (!ret)
-			perf_persistent_view_for_each(view, &values, view->read_format,
-						      perf_persistent_window_show);
-	}
-
-	if (!ret)
-		ret = values.len * sizeof(u64);
-	if (ret > 0 && count < ret)
+	ret = values.len * sizeof(u64);
+	if (count < ret)
 		ret = -ENOSPC;
-	if (ret > 0 && copy_to_user(buf, values.v, ret))
+	else if (copy_to_user(buf, values.v, ret))
 		ret = -EFAULT;
 	kfree(values.v);
 
@@ -459,8 +549,19 @@ static struct file *perf_persistent_perf_file(struct perf_event *event)
 static int perf_persistent_view_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct perf_persistent_view *view = file->private_data;
-	struct file *perf_file = perf_persistent_perf_file(view->event);
+	struct file *perf_file;
+	int err;
 
+	/* Whoever moves data_tail decides what others get to see. */
+	if (vma->vm_flags & VM_WRITE) {
+		err = perf_persistent_may_write(view->event);
+		if (err)
+			return err;
+	} else {
+		vm_flags_clear(vma, VM_MAYWRITE);
+	}
+
+	perf_file = perf_persistent_perf_file(view->event);
 	if (IS_ERR(perf_file))
 		return PTR_ERR(perf_file);
 

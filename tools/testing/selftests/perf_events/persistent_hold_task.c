@@ -466,6 +466,46 @@ TEST_F(offline, told_between)
 	EXPECT_THERE(N, PERF_PERSISTENT_STATE_ENABLED);
 }
 
+/* The children of a task that has exited are held as well, and go on again. */
+TEST(exited_parent)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	int go[2], fd, id, view;
+	__u64 before;
+	pid_t pid;
+	char c;
+
+	ASSERT_EQ(0, pipe(go));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		setpgid(0, 0);
+		if (read(go[0], &c, 1) == 1 && !fork()) {
+			for (;;)
+				drive(TRACEPOINT, 1);
+		}
+		_exit(0);
+	}
+	attr.inherit = 1;
+	fd = event_open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	id = detach(fd);
+	ASSERT_LT(0, id);
+	ASSERT_EQ(1, write(go[1], "x", 1));
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	ASSERT_TRUE(eventually(count(fd) > 0));
+
+	view = reopen(id);
+	ASSERT_EQ(0, hold(view));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_HELD, state_of(fd));
+	before = count(fd);
+	drive(CLOCK, N);
+	EXPECT_EQ(before, count(fd));
+	close(view);
+	EXPECT_TRUE(eventually(count(fd) > before));
+	EXPECT_EQ(0, kill(-pid, SIGKILL));
+	EXPECT_EQ(0, attach(fd));
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 4 && !strcmp(argv[1], "obey"))

@@ -198,4 +198,18 @@ TEST_F(inherit, detached_dead)
 	EXPECT_EQ(N, a.info.self.count);
 }
 
+/* What children counted that are still alive stays when my time runs out. */
+TEST_F(inherit, expired_count)
+{
+	__u64 before;
+
+	ASSERT_LT(0, TELL(SPAWN));
+	ASSERT_EQ(0, TELL_CHILD(DRIVE, .value = N));
+	before = count(self->fd);
+	EXPECT_LE(variant->cpu == ANY_CPU ? N : 0, before);
+	ASSERT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1));
+	ASSERT_TRUE(eventually(state_of(self->fd) == PERF_PERSISTENT_STATE_EXPIRED));
+	EXPECT_EQ(before, count(self->fd));
+}
+
 TEST_HARNESS_MAIN

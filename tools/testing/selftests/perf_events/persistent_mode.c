@@ -210,4 +210,47 @@ TEST_F(mode, powerless_root)
 	EXPECT_TRUE(registry_has(self->id));
 }
 
+/* Of instances that I could not open I learn no more than anybody does. */
+TEST_F(mode, counts_of_others)
+{
+	struct answer a;
+
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(self->id, DETACH(open_event(self->raw), .id = self->id, .member = 1,
+				   .buffer_pages = 1));
+	drive(TRACEPOINT, N);
+	ASSERT_EQ(0, become_in(USER, GROUP, GROUP));
+	ASSERT_EQ(0, query(self->view, &a));
+	ASSERT_EQ(2, a.info.nr_instances);
+	EXPECT_LE(N, a.instances[0].count);
+	EXPECT_EQ(1, a.instances[1].member);
+	EXPECT_EQ(0, a.instances[1].count);
+	EXPECT_EQ(0, a.instances[1].time_enabled);
+	EXPECT_EQ(0, a.instances[1].event_id);
+	EXPECT_EQ(0, a.instances[1].buffer_id);
+}
+
+/* Who consumes decides what others get to see: to do so takes the right to control. */
+TEST_F(mode, consumer)
+{
+	struct perf_event_attr attr = sampling_attr(FAULTS);
+	struct ring r;
+	int id, view;
+
+	id = DETACH(open_event(attr), .buffer_pages = 1);
+	ASSERT_LT(0, id);
+	view = reopen(id);
+	ASSERT_EQ(0, session_mode(view, 0640));
+	ASSERT_EQ(0, become_in(OTHER, GROUP, GROUP));
+	view = reopen(id);
+	ASSERT_LE(0, view);
+	EXPECT_EQ(-EACCES, ring_map(&r, view, 1, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(0, ring_map(&r, view, 1, PROT_READ));
+	EXPECT_EQ(-EACCES, ring_protect(&r, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(0, ring_unmap(&r));
+
+	ASSERT_EQ(0, become_in(USER, GROUP, GROUP));
+	EXPECT_EQ(0, ring_map(&r, reopen(id), 1, PROT_READ | PROT_WRITE));
+}
+
 TEST_HARNESS_MAIN

@@ -294,4 +294,47 @@ TEST_F(load, goes_on)
 	}
 }
 
+static int attacher_fd;
+static int attacher_round;
+
+static void *attacher(void *unused)
+{
+	int round = 0;
+
+	pin(0);
+	while (round >= 0) {
+		round = __atomic_load_n(&attacher_round, __ATOMIC_ACQUIRE);
+		attach(attacher_fd);
+	}
+
+	return NULL;
+}
+
+/*
+ * One thread attaches while another attaches and detaches again: the event belongs
+ * to one of them in the end, and both can still walk the list of their events.
+ */
+TEST_F(race, two_owners)
+{
+	__u64 end = now_ns() + TIME;
+	pthread_t thread;
+
+	attacher_fd = self->fd;
+	attacher_round = 0;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, attacher, NULL));
+	pin(1);
+	while (now_ns() < end) {
+		detach(self->fd);
+		attach(self->fd);
+		ASSERT_EQ(0, prctl(PR_TASK_PERF_EVENTS_DISABLE));
+		ASSERT_EQ(0, prctl(PR_TASK_PERF_EVENTS_ENABLE));
+	}
+	__atomic_store_n(&attacher_round, -1, __ATOMIC_RELEASE);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	attach(self->fd);
+	close(self->fd);
+	EXPECT_EQ(0, prctl(PR_TASK_PERF_EVENTS_DISABLE));
+	EXPECT_EQ(0, registry_count("ids"));
+}
+
 TEST_HARNESS_MAIN

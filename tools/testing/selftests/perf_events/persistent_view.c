@@ -482,4 +482,35 @@ TEST_F(group, window)
 	EXPECT_EQ(3 * N, count(reopen_instance(self->id, 2)));
 }
 
+/* When an event leaves the group, the windows of the others stay what they were. */
+TEST_F(group, sibling_closed)
+{
+	struct perf_event_attr attr = event_attr(FAULTS);
+	__u64 values[8] = {}, before;
+	int leader, first, second, id, view;
+
+	leader = event_open(&attr, 0, -1, -1, 0);
+	first = event_open(&attr, 0, -1, leader, 0);
+	second = event_open(&attr, 0, -1, leader, 0);
+	ASSERT_LE(0, second);
+	drive(FAULTS, 100 * N);
+	ASSERT_EQ(0, event_ioctl(first, PERF_EVENT_IOC_RESET, NULL));
+	id = detach(leader);
+	ASSERT_LT(0, id);
+	view = VIEW(id, 0, .read_format = PERF_FORMAT_GROUP, .disabled = 1);
+	ASSERT_LE(0, view);
+	ASSERT_EQ(0, event_ioctl(view, PERF_EVENT_IOC_ENABLE, NULL));
+	drive(FAULTS, N);
+	ASSERT_EQ((long)(4 * sizeof(__u64)), read(view, values, sizeof(values)));
+	before = values[3];
+	EXPECT_LE(N, before);
+	EXPECT_GT(50 * N, before);
+
+	close(first);
+	ASSERT_EQ((long)(3 * sizeof(__u64)), read(view, values, sizeof(values)));
+	EXPECT_EQ(2, values[0]);
+	EXPECT_LE(before, values[2]);
+	EXPECT_GT(50 * N, values[2]);
+}
+
 TEST_HARNESS_MAIN

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: a user who reads into memory that never comes stops
+ * nobody else.
+ */
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "persistent.h"
+
+#define SOON	50000000ULL
+
+FIXTURE(stall)
+{
+	struct registry		registry;
+	struct perf_event_attr	attr;
+	int			uffd;
+	int			stalled;
+	int			stalled_id;
+	int			other;
+	int			other_id;
+	pid_t			reader;
+};
+
+FIXTURE_VARIANT(stall)
+{
+	bool			one_cpu;
+};
+
+/* It has the context of a CPU locked, or that of a task. */
+FIXTURE_VARIANT_ADD(stall, cpu) { .one_cpu = true };
+FIXTURE_VARIANT_ADD(stall, task) { .one_cpu = false };
+
+/* A page that nobody will ever fill */
+static void *page_that_never_comes(int *uffd)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = {
+		.range.len	= getpagesize(),
+		.mode		= UFFDIO_REGISTER_MODE_MISSING,
+	};
+	void *page;
+
+	*uffd = syscall(__NR_userfaultfd, O_CLOEXEC);
+	if (*uffd < 0 || ioctl(*uffd, UFFDIO_API, &api))
+		return NULL;
+	page = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	reg.range.start = addr(page);
+
+	return ioctl(*uffd, UFFDIO_REGISTER, &reg) ? NULL : page;
+}
+
+/* Whether a task sleeps in a page fault of a read */
+static bool is_stalled(pid_t pid)
+{
+	char path[64], text[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
+	if (read_file(path, text, sizeof(text)) < 0 || atoi(text) != __NR_read)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/wchan", pid);
+
+	return read_file(path, text, sizeof(text)) > 0 && !strcmp(text, "handle_userfault");
+}
+
+FIXTURE_SETUP(stall)
+{
+	int pid = variant->one_cpu ? -1 : 0;
+
+	registry_setup(_metadata, &self->registry);
+	self->attr = event_attr(TRACEPOINT);
+	self->stalled = event_open(&self->attr, pid, pid ? pin(0) : -1, -1, 0);
+	self->stalled_id = DETACH(self->stalled, .name = addr("stalled"));
+	ASSERT_LT(0, self->stalled_id);
+	self->other = event_open(&self->attr, -1, 1, -1, 0);
+	self->other_id = DETACH(self->other, .name = addr("other"));
+	ASSERT_LT(0, self->other_id);
+
+	self->reader = fork();
+	ASSERT_LE(0, self->reader);
+	if (!self->reader) {
+		void *page = page_that_never_comes(&self->uffd);
+
+		if (page)
+			read(self->stalled, page, 8);
+		_exit(1);
+	}
+	ASSERT_TRUE(eventually(is_stalled(self->reader)));
+}
+
+FIXTURE_TEARDOWN_PARENT(stall)
+{
+	kill(self->reader, SIGKILL);
+	waitpid(self->reader, NULL, 0);
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* Its own session can be asked, listed and read by others. */
+TEST_F(stall, is_asked)
+{
+	struct answer a;
+	char text[64], path[96];
+	int view;
+
+	view = reopen(self->stalled_id);
+	ASSERT_LE(0, view);
+	EXPECT_EQ(0, query(view, &a));
+	EXPECT_EQ(1, a.info.nr_instances);
+	drive(TRACEPOINT, 1);
+	EXPECT_NE(-1ULL, count(view));
+	snprintf(path, sizeof(path), REGISTRY "/ids/%d/name", self->stalled_id);
+	EXPECT_LT(0, read_file(path, text, sizeof(text)));
+	snprintf(path, sizeof(path), REGISTRY "/ids/%d/lost", self->stalled_id);
+	EXPECT_LT(0, read_file(path, text, sizeof(text)));
+	EXPECT_EQ(0, SET(view, .flags = PERF_PERSISTENT_SET_NAME, .name = addr("renamed")));
+	EXPECT_TRUE(is_stalled(self->reader));
+}
+
+/* What others have goes on: reopening, control, time to live, new sessions. */
+TEST_F(stall, others_go_on)
+{
+	int view = reopen(self->other_id), fd;
+	struct answer a;
+
+	ASSERT_LE(0, view);
+	EXPECT_EQ(0, query(view, &a));
+	EXPECT_EQ(0, session_disable(view));
+	EXPECT_EQ(0, session_enable(view));
+	EXPECT_EQ(0, hold(view));
+	fd = event_open(&self->attr, -1, 1, -1, 0);
+	EXPECT_EQ(self->other_id, DETACH(fd, .id = self->other_id, .member = 1));
+	EXPECT_EQ(0, attach(fd));
+	EXPECT_LT(0, detach(fd));
+	EXPECT_EQ(0, SET(view, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
+	EXPECT_TRUE(eventually(!registry_has(self->other_id)));
+	EXPECT_TRUE(is_stalled(self->reader));
+}
+
+/* Somebody who waits for it himself does not stop others either. */
+TEST_F(stall, who_waits_for_it)
+{
+	struct answer a;
+	pid_t child = fork();
+	int view;
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		attach(self->stalled);
+		_exit(0);
+	}
+	view = reopen(self->other_id);
+	EXPECT_EQ(0, query(view, &a));
+	EXPECT_EQ(0, attach(self->other));
+	EXPECT_LT(0, detach(self->other));
+	EXPECT_LE(0, reopen(self->stalled_id));
+	EXPECT_TRUE(is_stalled(self->reader));
+	EXPECT_EQ(0, waitpid(child, NULL, WNOHANG));
+
+	kill(self->reader, SIGKILL);
+	EXPECT_EQ(child, waitpid(child, NULL, 0));
+}
+
+TEST_HARNESS_MAIN
