@@ -104,134 +104,79 @@ static int perf_persistent_may_open_target(struct perf_event_attr *attr, struct 
 	return allowed ? 0 : -EACCES;
 }
 
-/*
- * Everything that has to be allowed at once. Targets for which there is no room are
- * only counted.
- */
-struct perf_persistent_check {
-	unsigned int		needs;
-	unsigned int		nr_targets;
-	unsigned int		max_targets;
-	struct task_struct	**targets;
-	struct task_struct	*last;
-};
-
-static void perf_persistent_check_add(struct perf_persistent_check *check, struct perf_event *event)
-{
-	struct task_struct *target = perf_persistent_target(event);
-
-	check->needs |= perf_persistent_needs(event);
-	if (!target || target == check->last)
-		return;
-
-	if (check->nr_targets < check->max_targets)
-		check->targets[check->nr_targets] = get_task_struct(target);
-	check->nr_targets++;
-	check->last = target;
-}
-
-/*
- * Siblings need not have their leader's target: contexts that are equal are swapped.
- * The context's mutex may be held while user memory is accessed; its lock does as
- * well for the list.
- */
-static void perf_persistent_check_group(struct perf_persistent_check *check,
-					struct perf_event *event)
-{
-	struct perf_event *leader, *sibling;
-	struct perf_event_context *ctx;
-
-	for (;;) {
-		ctx = READ_ONCE(event->ctx);
-		raw_spin_lock_irq(&ctx->lock);
-		if (likely(ctx == event->ctx))
-			break;
-		raw_spin_unlock_irq(&ctx->lock);
-	}
-
-	leader = event->group_leader;
-	perf_persistent_check_add(check, leader);
-	for_each_sibling_event(sibling, leader)
-		perf_persistent_check_add(check, sibling);
-	raw_spin_unlock_irq(&ctx->lock);
-}
-
-static void perf_persistent_check_sharers(struct perf_persistent_check *check, struct perf_event *event)
-{
-	struct perf_buffer *rb;
-	unsigned long flags;
-
-	rb = READ_ONCE(event->rb) ? ring_buffer_get(event) : NULL;
-	if (!rb)
-		return;
-
-	/* RCU would keep the events, but not their targets. */
-	spin_lock_irqsave(&rb->event_lock, flags);
-	list_for_each_entry(event, &rb->event_list, rb_entry)
-		perf_persistent_check_add(check, event);
-	spin_unlock_irqrestore(&rb->event_lock, flags);
-	ring_buffer_put(rb);
-}
-
-static int perf_persistent_check_all(struct perf_persistent_check *check, struct perf_event *event)
-{
-	int err = perf_event_allow(check->needs);
-
-	for (unsigned int i = 0; !err && i < check->nr_targets; i++)
-		err = perf_persistent_may_open_target(&event->attr, check->targets[i]);
-
-	/* EPERM means locked memory to those who call DETACH */
-	return err == -EPERM ? -EACCES : err;
-}
-
-/* Return: as perf_persistent_may_open(), or how many targets there has to be room for */
-static int perf_persistent_try_open(struct perf_event *event, struct task_struct **targets, int max)
-{
-	struct perf_persistent_check check = { .targets = targets, .max_targets = max };
-	int ret;
-
-	perf_persistent_check_group(&check, event);
-	perf_persistent_check_sharers(&check, event);
-	if (check.nr_targets > max) {
-		ret = check.nr_targets;
-		check.nr_targets = max;
-	} else {
-		ret = perf_persistent_check_all(&check, event);
-	}
-
-	while (check.nr_targets)
-		put_task_struct(targets[--check.nr_targets]);
-
-	return ret;
-}
-
 /**
  * perf_persistent_may_open - whether the caller could open an event afresh
  * @event: event
  *
- * PERF_FORMAT_GROUP shows the whole group, and the buffer all that share it, so
- * that all of them have to be allowed, with their targets.
- *
  * Context: may sleep; perf_persistent_mutex is not held.
- * Return: 0, -EACCES, -ENOMEM, -EINTR or what a security module answers
+ * Return: 0, -EACCES, -EINTR, or what a security module answers
  */
 int perf_persistent_may_open(struct perf_event *event)
 {
-	struct task_struct **targets, *only;
-	int ret = perf_persistent_try_open(event, &only, 1);
+	struct task_struct *target = perf_persistent_target(event);
+	int err = perf_event_allow(perf_persistent_needs(event));
 
-	/* Again if others came to the group or the buffer meanwhile */
-	while (ret > 0) {
-		if (fatal_signal_pending(current))
-			return -EINTR;
-		targets = kvmalloc_array(ret, sizeof(*targets), GFP_KERNEL);
-		if (!targets)
-			return -ENOMEM;
-		ret = perf_persistent_try_open(event, targets, ret);
-		kvfree(targets);
+	if (!err && target)
+		err = perf_persistent_may_open_target(&event->attr, target);
+
+	/* EPERM means locked memory to those who call DETACH. */
+	return err == -EPERM ? -EACCES : err;
+}
+
+/* What it takes to see the events that write to a buffer, but are not in a session */
+static unsigned int perf_persistent_sharer_needs(struct perf_buffer *rb,
+						 const struct perf_persistent_session *session,
+						 struct task_struct *target)
+{
+	const struct perf_persistent_instance *inst;
+	struct task_struct *other_target;
+	unsigned int needs = 0;
+	struct perf_event *other;
+
+	guard(mutex)(&perf_persistent_mutex);
+	/* RCU would keep the events, but not their targets. */
+	guard(spinlock_irq)(&rb->event_lock);
+
+	list_for_each_entry(other, &rb->event_list, rb_entry) {
+		inst = perf_persistent_instance_of(other);
+		if (inst && inst->session == session)
+			continue;
+		needs |= perf_persistent_needs(other);
+		other_target = perf_persistent_target(other);
+		if (other_target && (!target || !same_thread_group(target, other_target)))
+			needs |= PERF_NEED_PERFMON;
 	}
 
-	return ret;
+	return needs;
+}
+
+/**
+ * perf_persistent_may_share - whether an event may bring its buffer into a session
+ * @event:   event that is going to be detached
+ * @session: its session, which the caller may control
+ *
+ * A buffer shows all events that write to it, so the caller must be allowed those
+ * that are not in the session. Whoever redirects an event to the buffer later has
+ * the file that was detached from its maker, and shows the event on purpose.
+ *
+ * Context: may sleep; takes perf_persistent_mutex.
+ * Return: 0, -EACCES, or what a security module answers
+ */
+int perf_persistent_may_share(struct perf_event *event,
+			      const struct perf_persistent_session *session)
+{
+	struct perf_buffer *rb = READ_ONCE(event->rb) ? ring_buffer_get(event) : NULL;
+	unsigned int needs;
+	int err;
+
+	if (!rb)
+		return 0;
+
+	needs = perf_persistent_sharer_needs(rb, session, perf_persistent_target(event));
+	ring_buffer_put(rb);
+	err = perf_event_allow(needs);
+
+	return err == -EPERM ? -EACCES : err;
 }
 
 /**
@@ -270,6 +215,35 @@ static int perf_persistent_allow(const struct perf_persistent_session *session,
 	return err == -EPERM ? -EACCES : err;
 }
 
+static int perf_persistent_may_open_all(struct perf_persistent_session *session)
+{
+	struct perf_event *event;
+	int err = 0;
+	u32 nr = 0;
+
+	while (!err && (event = perf_persistent_get_next(session, &nr))) {
+		err = perf_persistent_may_open(event);
+		perf_persistent_put_user(event);
+	}
+
+	return err;
+}
+
+/* Its group and its buffer show other instances of the session, too. */
+static bool perf_persistent_shows_others(struct perf_event *event)
+{
+	struct perf_persistent_instance *inst;
+
+	if (READ_ONCE(event->nr_siblings) || READ_ONCE(event->group_leader) != event)
+		return true;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_of(event);
+
+	return inst && inst->rb && READ_ONCE(inst->rb->nr_pins) > 1;
+}
+
 /**
  * perf_persistent_may_read - whether the caller may reopen an instance
  * @session: its session
@@ -291,21 +265,8 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 	if (session->flags & PERF_PERSISTENT_PRIVILEGED)
 		return perf_persistent_allow(session, PERF_NEED_REGS);
 
-	return perf_persistent_may_open(event);
-}
-
-static int perf_persistent_may_open_all(struct perf_persistent_session *session)
-{
-	struct perf_event *event;
-	int err = 0;
-	u32 nr = 0;
-
-	while (!err && (event = perf_persistent_get_next(session, &nr))) {
-		err = perf_persistent_may_open(event);
-		perf_persistent_put_user(event);
-	}
-
-	return err;
+	return perf_persistent_shows_others(event) ? perf_persistent_may_open_all(session) :
+						     perf_persistent_may_open(event);
 }
 
 /**

@@ -168,6 +168,8 @@ static int perf_persistent_detach_locked(struct perf_event *event,
 	int err;
 
 	err = perf_persistent_check_state(event);
+	if (!err)
+		err = perf_persistent_may_share(event, p->session);
 	if (err)
 		return err;
 

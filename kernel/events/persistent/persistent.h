@@ -205,6 +205,8 @@ int perf_persistent_copy_name(char *name, u64 addr);
 
 /* access.c */
 int perf_persistent_may_open(struct perf_event *event);
+int perf_persistent_may_share(struct perf_event *event,
+			      const struct perf_persistent_session *session);
 unsigned int perf_persistent_needs(struct perf_event *event);
 bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 				 unsigned int right);
