@@ -45,7 +45,10 @@ static DEFINE_PER_CPU(struct list_head, perf_persistent_parked);
 int perf_persistent_park_new(struct perf_event *event, const struct perf_event *leader,
 			     bool online, unsigned long flags)
 {
-	if (online && !(leader && perf_event_is_parked(leader)))
+	lockdep_assert_held(&perf_cpu_ctx(event->cpu)->mutex);
+
+	/* Whether a leader on another CPU is refused is not said here. */
+	if (online && !(leader && leader->cpu == event->cpu && perf_event_is_parked(leader)))
 		return 0;
 
 	if (!(flags & PERF_FLAG_OFFLINE_CPU) || !cpu_present(event->cpu))
@@ -61,10 +64,13 @@ int perf_persistent_park_new(struct perf_event *event, const struct perf_event *
  * perf_persistent_list_parked - have an event installed when its CPU comes online
  * @event: event that is parked
  *
- * Context: with perf_event_context::mutex of the CPU held.
+ * Context: with perf_event_context::lock of the CPU held, and the mutex, which
+ * whoever called for a cross-call holds.
  */
 void perf_persistent_list_parked(struct perf_event *event)
 {
+	lockdep_assert_held(&event->ctx->lock);
+
 	list_add_tail(&event->migrate_entry, per_cpu_ptr(&perf_persistent_parked, event->cpu));
 }
 

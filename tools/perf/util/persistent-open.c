@@ -125,12 +125,16 @@ static int persistent_start__add_offline_cpus(struct persistent_start *start)
 	struct evsel *evsel;
 	char *list;
 	size_t len;
+	int err;
 
 	if (!start->target->system_wide || start->target->cpu_list)
 		return 0;
 
-	if (sysfs__read_str("devices/system/cpu/present", &list, &len))
-		return -errno;
+	if (sysfs__read_str("devices/system/cpu/present", &list, &len)) {
+		err = -errno;
+		pr_err("sysfs does not say which CPUs are present: %s\n", strerror(-err));
+		return err;
+	}
 	present = perf_cpu_map__new(list);
 	free(list);
 	if (!present)

@@ -2,6 +2,7 @@
 /*
  * Persistent perf events: opened for a CPU that is offline.
  */
+#include <signal.h>
 #include <linux/hw_breakpoint.h>
 #include <sys/prctl.h>
 
@@ -10,6 +11,7 @@
 #define N		100
 #define PAGES		64
 #define NO_SUCH_CPU	4095
+#define TIME		2000000000ULL
 
 static int open_offline(struct perf_event_attr *attr, int group_fd)
 {
@@ -297,6 +299,7 @@ TEST_F(late, errors)
 	ASSERT_LE(0, leader);
 	EXPECT_EQ(-ENODEV, event_open(&attr, -1, HOT_CPU, -1, 0));
 	EXPECT_EQ(-ENODEV, event_open(&attr, -1, HOT_CPU, leader, 0));
+	EXPECT_EQ(-EINVAL, event_open(&attr, -1, 0, leader, 0));
 	EXPECT_EQ(-EINVAL, event_open(&attr, -1, NO_SUCH_CPU, -1, PERF_FLAG_OFFLINE_CPU));
 	EXPECT_EQ(-EINVAL, event_open(&attr, -1, HOT_CPU, -1, PERF_FLAG_OFFLINE_CPU << 1));
 
@@ -314,6 +317,39 @@ TEST_F(late, errors)
 	ASSERT_LE(0, gone);
 	ASSERT_EQ(0, set_online(false));
 	EXPECT_EQ(-ENODEV, open_offline(&attr, gone));
+}
+
+/* Between coming online and taking its events back, a CPU is neither here nor there. */
+TEST_F(late, while_it_comes_and_goes)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	__u64 end = now_ns() + TIME;
+	int leader, sibling, n = 0;
+	pid_t child = fork();
+
+	ASSERT_LE(0, child);
+	while (!child) {
+		set_online(true);
+		set_online(false);
+	}
+	while (now_ns() < end) {
+		leader = open_offline(&attr, -1);
+		ASSERT_LE(0, leader);
+		/* An ordinary event may have lost its CPU already. */
+		if (detach(leader) < 0) {
+			close(leader);
+			continue;
+		}
+		sibling = open_offline(&attr, leader);
+		EXPECT_LE(0, sibling);
+		EXPECT_EQ(0, attach(leader));
+		close(leader);
+		close(sibling);
+		n++;
+	}
+	kill(child, SIGKILL);
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	EXPECT_LT(0, n);
 }
 
 /* A task goes where it likes: to its event the flag says nothing. */

@@ -6,6 +6,7 @@
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include "persistent.h"
 
@@ -15,11 +16,11 @@ FIXTURE(stall)
 {
 	struct registry		registry;
 	struct perf_event_attr	attr;
-	int			uffd;
 	int			stalled;
 	int			stalled_id;
 	int			other;
 	int			other_id;
+	pid_t			target;
 	pid_t			reader;
 };
 
@@ -64,35 +65,58 @@ static bool is_stalled(pid_t pid)
 	return read_file(path, text, sizeof(text)) > 0 && !strcmp(text, "handle_userfault");
 }
 
+/* A child that ends with the test; 0 in it, which must not write to what is shared. */
+static pid_t fork_child(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+
+	return pid;
+}
+
 FIXTURE_SETUP(stall)
 {
-	int pid = variant->one_cpu ? -1 : 0;
+	pid_t pid;
 
 	registry_setup(_metadata, &self->registry);
+	/* Who ends while he is read waits for the reader. */
+	pid = fork_child();
+	ASSERT_LE(0, pid);
+	while (!pid)
+		pause();
+	self->target = pid;
+
 	self->attr = event_attr(TRACEPOINT);
-	self->stalled = event_open(&self->attr, pid, pid ? pin(0) : -1, -1, 0);
+	self->stalled = variant->one_cpu ? event_open(&self->attr, -1, pin(0), -1, 0) :
+					   event_open(&self->attr, self->target, -1, -1, 0);
 	self->stalled_id = DETACH(self->stalled, .name = addr("stalled"));
 	ASSERT_LT(0, self->stalled_id);
 	self->other = event_open(&self->attr, -1, 1, -1, 0);
 	self->other_id = DETACH(self->other, .name = addr("other"));
 	ASSERT_LT(0, self->other_id);
 
-	self->reader = fork();
-	ASSERT_LE(0, self->reader);
-	if (!self->reader) {
-		void *page = page_that_never_comes(&self->uffd);
+	pid = fork_child();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		int uffd;
+		void *page = page_that_never_comes(&uffd);
 
 		if (page)
 			read(self->stalled, page, 8);
 		_exit(1);
 	}
+	self->reader = pid;
 	ASSERT_TRUE(eventually(is_stalled(self->reader)));
 }
 
 FIXTURE_TEARDOWN_PARENT(stall)
 {
-	kill(self->reader, SIGKILL);
-	waitpid(self->reader, NULL, 0);
+	if (self->reader > 0)
+		kill(self->reader, SIGKILL);
+	if (self->target > 0)
+		kill(self->target, SIGKILL);
 	registry_teardown(_metadata, &self->registry);
 }
 
