@@ -18,18 +18,23 @@
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
-#include <linux/sched/user.h>
 #include <linux/sysctl.h>
 #include <linux/trace_events.h>
+#include <linux/user_namespace.h>
 
 #include "../internal.h"
 #include "persistent.h"
+
+/* Instances of a user without the capability; user.max_perf_persistent */
+#define PERF_PERSISTENT_USER		256
+
+/* One in so many of all is for those who have it. */
+#define PERF_PERSISTENT_RESERVE		4
 
 /* Instances in the system */
 static atomic_t perf_persistent_count;
 
 static unsigned int sysctl_perf_persistent_max = 65536;
-static unsigned int sysctl_perf_persistent_max_user = 256;
 static unsigned int sysctl_perf_persistent_max_ttl = 3600;
 
 /*
@@ -332,13 +337,12 @@ int perf_persistent_check_ttl(u64 *ttl)
 	return *ttl > max ? -EINVAL : 0;
 }
 
-static bool perf_persistent_count_inc(atomic_t *count, unsigned int max)
+/* What remains of the limit for those who have the capability */
+static unsigned int perf_persistent_limit(void)
 {
-	if (atomic_inc_return(count) <= max)
-		return true;
+	unsigned int max = READ_ONCE(sysctl_perf_persistent_max);
 
-	atomic_dec(count);
-	return false;
+	return perfmon_capable() ? max : max - max / PERF_PERSISTENT_RESERVE;
 }
 
 /**
@@ -349,22 +353,18 @@ static bool perf_persistent_count_inc(atomic_t *count, unsigned int max)
  */
 int perf_persistent_charge(struct perf_persistent_instance *inst)
 {
-	struct user_struct *user = current_user();
-
-	if (!perf_persistent_count_inc(&perf_persistent_count, READ_ONCE(sysctl_perf_persistent_max)))
-		return -EAGAIN;
+	if (atomic_inc_return(&perf_persistent_count) > perf_persistent_limit())
+		goto err;
 
 	if (perfmon_capable())
 		return 0;
 
-	if (!perf_persistent_count_inc(&user->nr_perf_persistent,
-			    READ_ONCE(sysctl_perf_persistent_max_user))) {
-		atomic_dec(&perf_persistent_count);
-		return -EAGAIN;
-	}
-	inst->user = get_uid(user);
-
-	return 0;
+	inst->ucounts = inc_ucount(current_user_ns(), current_euid(), UCOUNT_PERF_PERSISTENT);
+	if (inst->ucounts)
+		return 0;
+err:
+	atomic_dec(&perf_persistent_count);
+	return -EAGAIN;
 }
 
 /**
@@ -373,10 +373,8 @@ int perf_persistent_charge(struct perf_persistent_instance *inst)
  */
 void perf_persistent_uncharge(struct perf_persistent_instance *inst)
 {
-	if (inst->user) {
-		atomic_dec(&inst->user->nr_perf_persistent);
-		free_uid(inst->user);
-	}
+	if (inst->ucounts)
+		dec_ucount(inst->ucounts, UCOUNT_PERF_PERSISTENT);
 	atomic_dec(&perf_persistent_count);
 }
 
@@ -386,14 +384,9 @@ static struct ctl_table perf_persistent_sysctls[] = {
 		.data		= &sysctl_perf_persistent_max,
 		.maxlen		= sizeof(unsigned int),
 		.mode		= 0644,
-		.proc_handler	= proc_douintvec,
-	},
-	{
-		.procname	= "perf_event_persistent_max_user",
-		.data		= &sysctl_perf_persistent_max_user,
-		.maxlen		= sizeof(unsigned int),
-		.mode		= 0644,
-		.proc_handler	= proc_douintvec,
+		/* Less than the number that it is compared with can become */
+		.proc_handler	= proc_douintvec_minmax,
+		.extra2		= SYSCTL_INT_MAX,
 	},
 	{
 		.procname	= "perf_event_persistent_max_ttl",
@@ -408,6 +401,8 @@ static struct ctl_table perf_persistent_sysctls[] = {
 
 static int __init perf_persistent_access_init(void)
 {
+	/* In other user namespaces, what the one that they are in has left */
+	init_user_ns.ucount_max[UCOUNT_PERF_PERSISTENT] = PERF_PERSISTENT_USER;
 	register_sysctl_init("kernel", perf_persistent_sysctls);
 
 	return 0;

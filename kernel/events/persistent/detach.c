@@ -8,6 +8,8 @@
 #include <linux/fs.h>
 #include <linux/slab.h>
 
+#include <trace/events/perf_persistent.h>
+
 #include "../internal.h"
 #include "persistent.h"
 
@@ -24,7 +26,7 @@ static int perf_persistent_copy_detach(struct perf_persistent_detach *d, unsigne
 	if (err)
 		return err;
 
-	if ((u.flags & ~PERF_DETACH_UNCOMMITTED) || u.member >= PERF_PERSISTENT_MEMBERS)
+	if ((u.flags & ~PERF_PERSISTENT_DETACH_ALL) || u.member >= PERF_PERSISTENT_MEMBERS)
 		return -EINVAL;
 	/* Name, time and state belong to the session, which is there already. */
 	if (u.id && (u.name || u.ttl || u.flags))
@@ -51,6 +53,7 @@ static void perf_persistent_normalize_attr(struct perf_event_attr *attr)
 {
 	attr->size = sizeof(*attr);
 	attr->enable_on_exec = 0;
+	attr->persistent = 0;
 	/* Without branches it means nothing, and drivers use it. */
 	if (!(attr->sample_type & PERF_SAMPLE_BRANCH_STACK))
 		attr->branch_sample_type = 0;
@@ -147,10 +150,14 @@ static int perf_persistent_insert(struct perf_persistent_session *session,
 	err = perf_persistent_check_group(event, session);
 	if (!err)
 		err = perf_persistent_instance_insert(session, inst, member);
-	if (!err && is_new)
-		perf_persistent_session_arm(session, ttl);
+	if (err)
+		return err;
 
-	return err;
+	if (is_new)
+		perf_persistent_session_arm(session, ttl);
+	perf_persistent_trace(detach, inst);
+
+	return 0;
 }
 
 /* What DETACH allocates */
@@ -291,6 +298,8 @@ static int perf_persistent_try_detach(struct perf_event *event,
 		id = p.session->id;
 		err = perf_persistent_join(event, &p, d);
 	}
+	if (!err && !d->id)
+		perf_persistent_sysfs_announce(p.session, KOBJ_ADD);
 	perf_persistent_parts_free(&p, !d->id, err);
 
 	return err ?: id;
@@ -408,6 +417,7 @@ perf_persistent_unlink_event(struct perf_event *event,
 	inst = perf_persistent_instance_of(event);
 	if (!inst || inst->session != session)
 		return ERR_PTR(-EINVAL);
+	perf_persistent_trace(attach, inst);
 	perf_persistent_instance_unlink(inst);
 
 	return inst;

@@ -6,6 +6,8 @@
  * enables or disables it meanwhile takes effect afterwards. The gap is in the
  * times: nothing was enabled.
  */
+#include <trace/events/perf_persistent.h>
+
 #include "../internal.h"
 #include "persistent.h"
 
@@ -105,14 +107,14 @@ static void perf_persistent_session_update_holds(struct perf_persistent_session 
 	}
 }
 
-static void perf_persistent_session_add_hold(struct perf_persistent_session *session,
-					     u32 member, int add)
+/* How many views hold it now */
+static u32 perf_persistent_session_add_hold(struct perf_persistent_session *session,
+					    u32 member, int add)
 {
 	lockdep_assert_held(&session->control);
+	guard(mutex)(&perf_persistent_mutex);
 
-	scoped_guard(mutex, &perf_persistent_mutex)
-		session->nr_holds[member] += add;
-	perf_persistent_session_update_holds(session);
+	return session->nr_holds[member] += add;
 }
 
 /**
@@ -127,7 +129,10 @@ static void perf_persistent_session_add_hold(struct perf_persistent_session *ses
  */
 void perf_persistent_session_hold(struct perf_persistent_session *session, u32 member)
 {
-	perf_persistent_session_add_hold(session, member, 1);
+	/* Before it stands still, so that it can be a record of its own. */
+	if (perf_persistent_session_add_hold(session, member, 1) == 1)
+		trace_persistent_hold(session->id, member);
+	perf_persistent_session_update_holds(session);
 }
 
 /**
@@ -139,5 +144,9 @@ void perf_persistent_session_hold(struct perf_persistent_session *session, u32 m
  */
 void perf_persistent_session_release(struct perf_persistent_session *session, u32 member)
 {
-	perf_persistent_session_add_hold(session, member, -1);
+	bool last = !perf_persistent_session_add_hold(session, member, -1);
+
+	perf_persistent_session_update_holds(session);
+	if (last)
+		trace_persistent_release(session->id, member);
 }

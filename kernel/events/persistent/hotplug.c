@@ -22,6 +22,8 @@
 #include <linux/percpu.h>
 #include <linux/timekeeping.h>
 
+#include <trace/events/perf_persistent.h>
+
 #include "../internal.h"
 #include "persistent.h"
 
@@ -75,6 +77,22 @@ void perf_persistent_list_parked(struct perf_event *event)
 }
 
 /**
+ * perf_persistent_trace_offline - report that the CPU of an event goes offline
+ * @event: event in the context of this CPU, about to be removed from it
+ *
+ * Context: on that CPU, with perf_event_context::lock held.
+ */
+void perf_persistent_trace_offline(struct perf_event *event)
+{
+	struct perf_persistent_instance *inst = perf_persistent_instance_of(event);
+
+	lockdep_assert_held(&event->ctx->lock);
+
+	if (inst)
+		perf_persistent_trace(offline, inst);
+}
+
+/**
  * perf_persistent_park - keep an event whose CPU goes offline
  * @event: event in the context of this CPU, about to be removed from it
  *
@@ -107,11 +125,26 @@ static void perf_persistent_end_gap(struct perf_event *event)
 
 	/* It may have been attached meanwhile. */
 	inst = perf_persistent_instance_of(event);
-	if (inst)
-		inst->offline_time += ktime_get_boottime_ns() - inst->offline_since;
+	if (!inst)
+		return;
+
+	inst->offline_time += ktime_get_boottime_ns() - inst->offline_since;
 }
 
-static void perf_persistent_unpark(struct perf_event *event, struct perf_event_context *ctx)
+static void perf_persistent_trace_online(struct perf_event *event)
+{
+	struct perf_persistent_instance *inst;
+
+	guard(raw_spinlock_irq)(&event->ctx->lock);
+
+	inst = perf_persistent_instance_of(event);
+	if (inst)
+		perf_persistent_trace(online, inst);
+}
+
+/* @online is a list of those that are, by perf_event::migrate_entry. */
+static void perf_persistent_unpark(struct perf_event *event, struct perf_event_context *ctx,
+				   struct list_head *online)
 {
 	perf_persistent_forget_parked(event);
 	if (event->state <= PERF_EVENT_STATE_REVOKED)
@@ -123,25 +156,33 @@ static void perf_persistent_unpark(struct perf_event *event, struct perf_event_c
 
 	perf_persistent_end_gap(event);
 	perf_install_in_context(ctx, event, event->cpu);
+	list_add_tail(&event->migrate_entry, online);
 }
 
 /*
- * Siblings first: a leader schedules its whole group.
+ * Siblings first: a leader schedules its whole group. It is reported when all are
+ * installed: any of them may be counting this.
  */
 static int perf_persistent_cpu_online(unsigned int cpu)
 {
 	struct list_head *parked = per_cpu_ptr(&perf_persistent_parked, cpu);
 	struct perf_event_context *ctx = perf_cpu_ctx(cpu);
 	struct perf_event *event, *tmp;
+	LIST_HEAD(online);
 
 	guard(mutex)(&ctx->mutex);
 
 	list_for_each_entry_safe(event, tmp, parked, migrate_entry) {
 		if (event->group_leader != event)
-			perf_persistent_unpark(event, ctx);
+			perf_persistent_unpark(event, ctx, &online);
 	}
 	list_for_each_entry_safe(event, tmp, parked, migrate_entry)
-		perf_persistent_unpark(event, ctx);
+		perf_persistent_unpark(event, ctx, &online);
+
+	list_for_each_entry_safe(event, tmp, &online, migrate_entry) {
+		list_del(&event->migrate_entry);
+		perf_persistent_trace_online(event);
+	}
 
 	return 0;
 }

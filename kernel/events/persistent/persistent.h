@@ -25,6 +25,24 @@
 /* Members of a session; a line each in sysfs has to fit a page */
 #define PERF_PERSISTENT_MEMBERS			128
 
+/* Instances of a session; QUERY makes a list of them */
+#define PERF_PERSISTENT_INSTANCES		65536
+
+/* What the ioctls know */
+#define PERF_PERSISTENT_DETACH_ALL		PERF_DETACH_UNCOMMITTED
+#define PERF_PERSISTENT_SET_ALL		(PERF_PERSISTENT_SET_NAME |	\
+					 PERF_PERSISTENT_SET_TTL |	\
+					 PERF_PERSISTENT_SET_COMMITTED | \
+					 PERF_PERSISTENT_SET_UID |	\
+					 PERF_PERSISTENT_SET_GID |	\
+					 PERF_PERSISTENT_SET_MODE |	\
+					 PERF_PERSISTENT_SET_ENABLE |	\
+					 PERF_PERSISTENT_SET_DISABLE |	\
+					 PERF_PERSISTENT_SET_PERIOD |	\
+					 PERF_PERSISTENT_SET_HOLD |	\
+					 PERF_PERSISTENT_SET_FILTER |	\
+					 PERF_PERSISTENT_SET_MARK)
+
 /* Rights on a session, as the bits of a class in its mode */
 #define PERF_PERSISTENT_READ			04
 #define PERF_PERSISTENT_CONTROL			02
@@ -138,7 +156,7 @@ struct perf_persistent_key {
  * @offline_time:  ns that the CPU was offline before
  * @offline_count: how often the CPU went offline
  * @rb:		   buffer that is pinned, or NULL
- * @user:	   whose limit it counts against, or NULL
+ * @ucounts:	   of the user whose limit it counts against, or NULL
  * @dead:	   in the list of instances that are unlinked and not yet finished
  * @last:	   @session ends with this instance
  *
@@ -158,7 +176,7 @@ struct perf_persistent_instance {
 	u64				offline_time;
 	struct pid			*pid;
 	struct perf_buffer		*rb;
-	struct user_struct		*user;
+	struct ucounts			*ucounts;
 	struct list_head		dead;
 	bool				last;
 };
@@ -260,6 +278,8 @@ perf_persistent_get_next(struct perf_persistent_session *session, u32 *nr);
 /* sysfs.c */
 void perf_persistent_sysfs_init_session(struct perf_persistent_session *session);
 int perf_persistent_sysfs_add(struct perf_persistent_session *session);
+void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
+				    enum kobject_action action);
 void perf_persistent_sysfs_remove(struct perf_persistent_session *session);
 int perf_persistent_sysfs_add_name(struct perf_persistent_name *name);
 void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name);
@@ -269,6 +289,12 @@ void perf_persistent_hold_event(struct perf_event *event, bool hold);
 void perf_persistent_update_hold(struct perf_event *event);
 void perf_persistent_session_hold(struct perf_persistent_session *session, u32 member);
 void perf_persistent_session_release(struct perf_persistent_session *session, u32 member);
+
+/* filter.c */
+int perf_persistent_filter_add(struct list_head *filters, struct perf_event *event,
+			       char *text);
+void perf_persistent_filters_swap(struct list_head *filters);
+void perf_persistent_filters_free(struct list_head *filters);
 
 /* view.c */
 struct perf_persistent_view;
@@ -304,6 +330,12 @@ perf_persistent_instance_next(struct perf_persistent_instance *inst)
 #define perf_persistent_for_each_instance(inst, session)		\
 	for (inst = perf_persistent_instance_first(session); inst;	\
 	     inst = perf_persistent_instance_next(inst))
+
+/* Report what happens to an instance, by one of the tracepoints of that class. */
+#define perf_persistent_trace(what, inst)				\
+	trace_persistent_##what((inst)->session->id, (inst)->nr,	\
+				(inst)->key.member, (inst)->key.cpu,	\
+				(inst)->pid ? pid_nr((inst)->pid) : -1)
 
 /* The instance of an event, or NULL; stable under perf_persistent_mutex */
 static inline struct perf_persistent_instance *

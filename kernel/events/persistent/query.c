@@ -28,7 +28,8 @@
  * @label:     event text
  * @filter:    text of the filter, or NULL
  * @cgroup:    path of the cgroup, or NULL
- * @instances: @nr of them, up to the room that the caller has
+ * @instances: of the session, up to the room that the caller has
+ * @nr:	       how many these are
  */
 struct perf_persistent_answer {
 	struct perf_persistent_query	info;
@@ -181,6 +182,7 @@ static int perf_persistent_fill_instances(struct perf_persistent_answer *a,
 					  struct perf_persistent_session *session, u32 room)
 {
 	struct perf_event *event;
+	int err = 0;
 	u32 nr = 0;
 
 	scoped_guard(mutex, &perf_persistent_mutex)
@@ -193,16 +195,19 @@ static int perf_persistent_fill_instances(struct perf_persistent_answer *a,
 	if (!a->instances)
 		return -ENOMEM;
 
-	while (a->nr < room && (event = perf_persistent_get_next(session, &nr))) {
+	while (!err && a->nr < room && (event = perf_persistent_get_next(session, &nr))) {
 		perf_persistent_info_fill(&a->instances[a->nr], event);
-		if (perf_persistent_may_read(session, event))
+		err = perf_persistent_may_read(session, event);
+		if (err == -EACCES) {
 			perf_persistent_info_strip(&a->instances[a->nr]);
+			err = 0;
+		}
 		a->nr++;
 		perf_persistent_put_user(event);
 		cond_resched();
 	}
 
-	return 0;
+	return err;
 }
 
 struct perf_persistent_head {
@@ -214,7 +219,8 @@ static void perf_persistent_read_head(void *info)
 {
 	struct perf_persistent_head *h = info;
 
-	h->head = local_read(&h->rb->head);
+	/* As wide as data_head is */
+	h->head = (unsigned long)local_read(&h->rb->head);
 }
 
 /*

@@ -27,6 +27,9 @@
 #include "../internal.h"
 #include "persistent.h"
 
+#define CREATE_TRACE_POINTS
+#include <trace/events/perf_persistent.h>
+
 DEFINE_MUTEX(perf_persistent_mutex);
 
 static DEFINE_XARRAY_FLAGS(perf_persistent_sessions, XA_FLAGS_ALLOC1);
@@ -40,6 +43,12 @@ static const struct rhashtable_params perf_persistent_key_params = {
 };
 
 static struct rhashtable perf_persistent_keys;
+
+/*
+ * Ends sessions. It waits for whoever has the context of an event locked, and may
+ * wait long: as many may, so that one user with all of his does not stop others'.
+ */
+static struct workqueue_struct *perf_persistent_wq;
 
 /* Sessions */
 
@@ -123,7 +132,7 @@ static enum hrtimer_restart perf_persistent_session_timer(struct hrtimer *timer)
 
 	session = container_of(timer, struct perf_persistent_session, timer);
 	kobject_get(&session->kobj);
-	if (!schedule_work(&session->expire))
+	if (!queue_work(perf_persistent_wq, &session->expire))
 		kobject_put(&session->kobj);
 
 	return HRTIMER_NORESTART;
@@ -166,6 +175,8 @@ static void perf_persistent_session_expire(struct work_struct *work)
 	session = container_of(work, struct perf_persistent_session, expire);
 	while ((inst = perf_persistent_unlink_first_if_over(session)))
 		list_add_tail(&inst->dead, &dead);
+	if (!list_empty(&dead))
+		trace_persistent_expire(session->id, 0);
 
 	list_for_each_entry_safe(inst, tmp, &dead, dead) {
 		perf_persistent_kill(inst->event);
@@ -505,8 +516,7 @@ static void perf_persistent_set_instance(struct perf_event *event,
  * @new:     new member; NULL on return if it was taken
  *
  * Return: 0, or -EEXIST if the member has one like it, -EINVAL if the member is
- * another event, -EAGAIN if there are no more numbers, -ENOMEM; nothing has
- * changed then
+ * another event, -EAGAIN if there are too many, -ENOMEM; nothing has changed then
  */
 int perf_persistent_instance_insert(struct perf_persistent_session *session,
 				    struct perf_persistent_instance *inst,
@@ -520,7 +530,8 @@ int perf_persistent_instance_insert(struct perf_persistent_session *session,
 	lockdep_assert_held(&event->ctx->mutex);
 
 	/* Reopening says number + 1. */
-	if (session->next_instance == U32_MAX)
+	if (session->nr_instances == PERF_PERSISTENT_INSTANCES ||
+	    session->next_instance == U32_MAX)
 		return -EAGAIN;
 
 	inst->key.session = session;
@@ -604,6 +615,10 @@ void perf_persistent_instance_finish(struct perf_persistent_instance *inst)
 
 static int __init perf_persistent_registry_init(void)
 {
+	perf_persistent_wq = alloc_workqueue("perf_persistent", WQ_UNBOUND, WQ_MAX_ACTIVE);
+	if (!perf_persistent_wq)
+		return -ENOMEM;
+
 	return rhashtable_init(&perf_persistent_keys, &perf_persistent_key_params);
 }
 core_initcall(perf_persistent_registry_init);

@@ -8,33 +8,58 @@
 #include <linux/slab.h>
 #include <linux/uidgid.h>
 
+#include <trace/events/perf_persistent.h>
+
 #include "../internal.h"
 #include "persistent.h"
 
-#define PERF_PERSISTENT_SET_ALL		(PERF_PERSISTENT_SET_NAME |	\
-					 PERF_PERSISTENT_SET_TTL |	\
-					 PERF_PERSISTENT_SET_COMMITTED | \
-					 PERF_PERSISTENT_SET_UID |	\
-					 PERF_PERSISTENT_SET_GID |	\
-					 PERF_PERSISTENT_SET_MODE |	\
-					 PERF_PERSISTENT_SET_ENABLE |	\
-					 PERF_PERSISTENT_SET_DISABLE |	\
-					 PERF_PERSISTENT_SET_PERIOD |	\
-					 PERF_PERSISTENT_SET_HOLD)
+/* What must not be reported any more afterwards */
+#define PERF_PERSISTENT_SET_STOPS	(PERF_PERSISTENT_SET_DISABLE | PERF_PERSISTENT_SET_HOLD | \
+					 PERF_PERSISTENT_SET_FILTER | PERF_PERSISTENT_SET_PERIOD)
+
+/* What sysfs shows */
+#define PERF_PERSISTENT_SET_SHOWN	(PERF_PERSISTENT_SET_NAME | PERF_PERSISTENT_SET_TTL | \
+					 PERF_PERSISTENT_SET_UID | PERF_PERSISTENT_SET_GID |  \
+					 PERF_PERSISTENT_SET_MODE | PERF_PERSISTENT_SET_COMMITTED)
 
 /**
  * struct perf_persistent_change - arguments of SET
- * @set:  as given
- * @uid:  new owner
- * @gid:  new group
- * @name: new name, or NULL
+ * @set:     as given
+ * @uid:     new owner
+ * @gid:     new group
+ * @name:    new name, or NULL
+ * @filter:  text of the filter, or NULL
+ * @filters: the filter for each instance that gets it
+ * @mark:    text of the mark
  */
 struct perf_persistent_change {
 	struct perf_persistent_set	set;
 	kuid_t				uid;
 	kgid_t				gid;
 	struct perf_persistent_name	*name;
+	char				*filter;
+	struct list_head		filters;
+	char				mark[PERF_PERSISTENT_MARK_MAX];
 };
+
+static int perf_persistent_copy_texts(struct perf_persistent_change *c)
+{
+	char *filter;
+	int err;
+
+	if (c->set.flags & PERF_PERSISTENT_SET_FILTER) {
+		filter = strndup_user(u64_to_user_ptr(c->set.filter), PAGE_SIZE);
+		if (IS_ERR(filter))
+			return PTR_ERR(filter);
+		c->filter = filter;
+	}
+
+	if (!(c->set.flags & PERF_PERSISTENT_SET_MARK))
+		return 0;
+	err = perf_persistent_copy_string(c->mark, sizeof(c->mark), c->set.mark);
+
+	return err ?: *c->mark ? 0 : -EINVAL;
+}
 
 static int perf_persistent_copy_set(struct perf_persistent_change *c, unsigned int cmd,
 				    unsigned long arg)
@@ -59,7 +84,10 @@ static int perf_persistent_copy_set(struct perf_persistent_change *c, unsigned i
 	if ((set->flags & PERF_PERSISTENT_SET_GID) && !gid_valid(c->gid))
 		return -EINVAL;
 
-	return set->flags & PERF_PERSISTENT_SET_TTL ? perf_persistent_check_ttl(&set->ttl) : 0;
+	if (set->flags & PERF_PERSISTENT_SET_TTL)
+		err = perf_persistent_check_ttl(&set->ttl);
+
+	return err ?: perf_persistent_copy_texts(c);
 }
 
 /* As for files: the owner gives to groups of his own, and nothing away. */
@@ -79,16 +107,25 @@ static int perf_persistent_may_set_mode(struct perf_persistent_session *session,
 	return !(flags & PERF_PERSISTENT_SET_GID) || in_egroup_p(c->gid) ? 0 : -EPERM;
 }
 
-static unsigned int perf_persistent_set_right(const struct perf_persistent_change *c)
+/* The right that SET takes, or 0 */
+static unsigned int perf_persistent_set_right(const struct perf_persistent_session *session,
+					      const struct perf_persistent_change *c)
 {
-	return c->set.flags == PERF_PERSISTENT_SET_HOLD ? PERF_PERSISTENT_HOLD :
-							  PERF_PERSISTENT_CONTROL;
+	if (c->set.flags == PERF_PERSISTENT_SET_HOLD)
+		return PERF_PERSISTENT_HOLD;
+
+	/* As for files, the owner can take back what he did to the mode. */
+	if (c->set.flags == PERF_PERSISTENT_SET_MODE &&
+	    uid_eq(READ_ONCE(session->uid), current_euid()))
+		return 0;
+
+	return PERF_PERSISTENT_CONTROL;
 }
 
 static int perf_persistent_may_set(struct perf_persistent_session *session,
 				   const struct perf_persistent_change *c)
 {
-	return perf_persistent_may_change(session, perf_persistent_set_right(c)) ?:
+	return perf_persistent_may_change(session, perf_persistent_set_right(session, c)) ?:
 	       perf_persistent_may_set_mode(session, c);
 }
 
@@ -147,13 +184,34 @@ static int perf_persistent_check_period(struct perf_persistent_session *session,
 	return found ? err : -EINVAL;
 }
 
-static int perf_persistent_set_check(struct perf_persistent_session *session,
-				     const struct perf_persistent_set *set)
+/* The filters of all members that are tracepoints, if there are any */
+static int perf_persistent_make_filters(struct perf_persistent_session *session,
+					struct perf_persistent_change *c)
 {
-	int err = perf_persistent_check_member(session, set);
+	struct perf_event *event;
+	int ret = 0;
+	u32 nr = 0;
 
-	if (!err && (set->flags & PERF_PERSISTENT_SET_PERIOD))
-		err = perf_persistent_check_period(session, set);
+	while (ret >= 0 && (event = perf_persistent_get_next(session, &nr))) {
+		if (perf_persistent_set_selects(&c->set, event))
+			ret = perf_persistent_filter_add(&c->filters, event, c->filter);
+		perf_persistent_put_user(event);
+	}
+	if (ret < 0)
+		return ret;
+
+	return list_empty(&c->filters) ? -EINVAL : 0;
+}
+
+static int perf_persistent_set_check(struct perf_persistent_session *session,
+				     struct perf_persistent_change *c)
+{
+	int err = perf_persistent_check_member(session, &c->set);
+
+	if (!err && (c->set.flags & PERF_PERSISTENT_SET_PERIOD))
+		err = perf_persistent_check_period(session, &c->set);
+	if (!err && (c->set.flags & PERF_PERSISTENT_SET_FILTER))
+		err = perf_persistent_make_filters(session, c);
 
 	return err;
 }
@@ -203,23 +261,22 @@ static void perf_persistent_set_event(const struct perf_persistent_set *set,
 }
 
 static void perf_persistent_set_instances(struct perf_persistent_session *session,
-					  const struct perf_persistent_set *set)
+					  struct perf_persistent_change *c)
 {
+	const struct perf_persistent_set *set = &c->set;
 	struct perf_event *event;
 	u32 nr = 0;
 
 	if (!(set->flags & (PERF_PERSISTENT_SET_ENABLE | PERF_PERSISTENT_SET_DISABLE |
-			    PERF_PERSISTENT_SET_PERIOD)))
+			    PERF_PERSISTENT_SET_PERIOD | PERF_PERSISTENT_SET_FILTER)))
 		return;
 
+	perf_persistent_filters_swap(&c->filters);
 	while ((event = perf_persistent_get_next(session, &nr))) {
 		if (perf_persistent_set_selects(set, event))
 			perf_persistent_set_event(set, event);
 		perf_persistent_put_user(event);
 	}
-
-	/* Software events and tracepoints that are just being reported */
-	synchronize_rcu();
 }
 
 static int perf_persistent_set_hold(struct file *file, struct perf_persistent_session *session,
@@ -233,6 +290,25 @@ static int perf_persistent_set_hold(struct file *file, struct perf_persistent_se
 	return min(ret, 0);
 }
 
+/* What stops is reported before, what starts after it. */
+static void perf_persistent_set_trace(struct perf_persistent_session *session,
+				      const struct perf_persistent_change *c, bool before)
+{
+	u32 flags = c->set.flags;
+
+	if (before) {
+		if (flags & PERF_PERSISTENT_SET_MARK)
+			trace_persistent_mark(session->id, c->mark);
+		if (flags & PERF_PERSISTENT_SET_DISABLE)
+			trace_persistent_disable(session->id, c->set.member);
+		return;
+	}
+
+	if (flags & PERF_PERSISTENT_SET_ENABLE)
+		trace_persistent_enable(session->id, c->set.member);
+	trace_persistent_set(session->id, c->set.member, flags);
+}
+
 static int perf_persistent_set(struct file *file, struct perf_persistent_session *session,
 			       struct perf_persistent_change *c)
 {
@@ -243,15 +319,24 @@ static int perf_persistent_set(struct file *file, struct perf_persistent_session
 
 	err = perf_persistent_may_set(session, c);
 	if (!err)
-		err = perf_persistent_set_check(session, &c->set);
+		err = perf_persistent_set_check(session, c);
 	if (!err && (c->set.flags & PERF_PERSISTENT_SET_HOLD))
 		err = perf_persistent_set_hold(file, session, c->set.member);
 	if (err)
 		return err;
 
-	perf_persistent_set_instances(session, &c->set);
+	perf_persistent_set_trace(session, c, true);
+	perf_persistent_set_instances(session, c);
+	/* Software events and tracepoints that are just being reported */
+	if (c->set.flags & PERF_PERSISTENT_SET_STOPS)
+		synchronize_rcu();
+	err = perf_persistent_set_session(session, c);
+	if (err)
+		return err;
 
-	return perf_persistent_set_session(session, c);
+	perf_persistent_set_trace(session, c, false);
+
+	return 0;
 }
 
 static int perf_persistent_set_named(struct file *file, struct perf_persistent_session *session,
@@ -296,22 +381,29 @@ static int perf_persistent_set_named(struct file *file, struct perf_persistent_s
 long perf_persistent_ioctl_set(struct file *file, struct perf_event *event,
 			       unsigned int cmd, unsigned long arg)
 {
-	struct perf_persistent_change c = {};
+	struct perf_persistent_change *c __free(kfree) = kzalloc_obj(*c, GFP_KERNEL_ACCOUNT);
 	struct perf_persistent_session *session;
 	int err;
 
-	err = perf_persistent_copy_set(&c, cmd, arg);
-	if (err)
-		return err;
+	if (!c)
+		return -ENOMEM;
 
-	session = perf_persistent_session_of(event);
-	if (!session)
-		return -EINVAL;
+	INIT_LIST_HEAD(&c->filters);
+	err = perf_persistent_copy_set(c, cmd, arg);
+	session = err ? NULL : perf_persistent_session_of(event);
+	if (!err && !session)
+		err = -EINVAL;
+	if (session) {
+		/* Before a name is made for who may not give it */
+		err = perf_persistent_mode_allows(session, perf_persistent_set_right(session, c)) ?
+		      perf_persistent_set_named(file, session, c) : -EACCES;
+		if (!err && (c->set.flags & PERF_PERSISTENT_SET_SHOWN))
+			perf_persistent_sysfs_announce(session, KOBJ_CHANGE);
+		kobject_put(&session->kobj);
+	}
 
-	/* Before a name is made for who may not give it */
-	err = perf_persistent_mode_allows(session, perf_persistent_set_right(&c)) ?
-	      perf_persistent_set_named(file, session, &c) : -EACCES;
-	kobject_put(&session->kobj);
+	perf_persistent_filters_free(&c->filters);
+	kfree(c->filter);
 
 	return err;
 }

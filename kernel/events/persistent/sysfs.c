@@ -4,7 +4,8 @@
  *
  *  /sys/bus/event_source/devices/persistent/
  *    type				attr.type of reopening
- *    format/{id,instance}		what attr.config takes
+ *    format/{id,instance}		what attr.config takes; event is another word for id
+ *    caps/{detach,set}			flags that the ioctls take
  *    events/NAME			one per id, for tools that open by name
  *    ids/ID/				one per id
  *	name, uid, gid, mode, age, time_left
@@ -26,7 +27,10 @@
 #include "../internal.h"
 #include "persistent.h"
 
-static struct kobject *perf_persistent_ids_kobj;
+static struct kset *perf_persistent_ids;
+
+/* Nothing is announced of a session whose end was. */
+static DEFINE_MUTEX(perf_persistent_uevent_mutex);
 static struct pmu perf_persistent_pmu;
 
 struct perf_persistent_attribute {
@@ -207,6 +211,29 @@ static const struct kobj_type perf_persistent_ktype = {
 	.sysfs_ops	= &perf_persistent_sysfs_ops,
 };
 
+/* Uevents */
+
+static const char *perf_persistent_uevent_subsystem(const struct kobject *kobj)
+{
+	return "perf_persistent";
+}
+
+static int perf_persistent_uevent(const struct kobject *kobj, struct kobj_uevent_env *env)
+{
+	const struct perf_persistent_session *session;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	session = container_of(kobj, struct perf_persistent_session, kobj);
+
+	return add_uevent_var(env, "PERSISTENT_NAME=%s", session->name->text);
+}
+
+static const struct kset_uevent_ops perf_persistent_uevent_ops = {
+	.name	= perf_persistent_uevent_subsystem,
+	.uevent	= perf_persistent_uevent,
+};
+
 /* events/NAME */
 static ssize_t perf_persistent_event_show(struct device *dev, struct device_attribute *attr,
 					  char *buf)
@@ -268,7 +295,8 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 {
 	int err;
 
-	err = kobject_add(&session->kobj, perf_persistent_ids_kobj, "%u", session->id);
+	session->kobj.kset = perf_persistent_ids;
+	err = kobject_add(&session->kobj, NULL, "%u", session->id);
 	if (err)
 		return err;
 
@@ -281,6 +309,23 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 }
 
 /**
+ * perf_persistent_sysfs_announce - tell who listens that a session is there or changed
+ * @session: session, which may have ended meanwhile
+ * @action:  KOBJ_ADD, after which its end is announced as well, or KOBJ_CHANGE
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ */
+void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
+				    enum kobject_action action)
+{
+	guard(mutex)(&perf_persistent_uevent_mutex);
+
+	/* Whether somebody hears it does not matter here. */
+	if (session->kobj.state_in_sysfs)
+		kobject_uevent(&session->kobj, action);
+}
+
+/**
  * perf_persistent_sysfs_remove - undo perf_persistent_sysfs_add()
  * @session: id
  *
@@ -288,6 +333,8 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session)
  */
 void perf_persistent_sysfs_remove(struct perf_persistent_session *session)
 {
+	guard(mutex)(&perf_persistent_uevent_mutex);
+
 	kobject_del(&session->kobj);
 }
 
@@ -295,9 +342,12 @@ void perf_persistent_sysfs_remove(struct perf_persistent_session *session)
 
 PMU_FORMAT_ATTR(id, "config:0-31");
 PMU_FORMAT_ATTR(instance, "config:32-63");
+/* What programs write that take an event to be a number */
+PMU_FORMAT_ATTR(event, "config:0-31");
 
 static struct attribute *perf_persistent_format_attrs[] = {
 	&format_attr_id.attr,
+	&format_attr_event.attr,
 	&format_attr_instance.attr,
 	NULL,
 };
@@ -305,6 +355,29 @@ static struct attribute *perf_persistent_format_attrs[] = {
 static const struct attribute_group perf_persistent_format_group = {
 	.name	= "format",
 	.attrs	= perf_persistent_format_attrs,
+};
+
+static ssize_t detach_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "0x%x\n", PERF_PERSISTENT_DETACH_ALL);
+}
+static DEVICE_ATTR_RO(detach);
+
+static ssize_t set_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "0x%x\n", PERF_PERSISTENT_SET_ALL);
+}
+static DEVICE_ATTR_RO(set);
+
+static struct attribute *perf_persistent_caps_attrs[] = {
+	&dev_attr_detach.attr,
+	&dev_attr_set.attr,
+	NULL,
+};
+
+static const struct attribute_group perf_persistent_caps_group = {
+	.name	= "caps",
+	.attrs	= perf_persistent_caps_attrs,
 };
 
 static struct attribute *perf_persistent_events_attrs[] = {
@@ -318,6 +391,7 @@ static const struct attribute_group perf_persistent_events_group = {
 
 static const struct attribute_group *perf_persistent_pmu_groups[] = {
 	&perf_persistent_format_group,
+	&perf_persistent_caps_group,
 	&perf_persistent_events_group,
 	NULL,
 };
@@ -341,8 +415,9 @@ static int __init perf_persistent_sysfs_init(void)
 	if (err)
 		return err;
 
-	perf_persistent_ids_kobj = kobject_create_and_add("ids", &perf_persistent_pmu.dev->kobj);
+	perf_persistent_ids = kset_create_and_add("ids", &perf_persistent_uevent_ops,
+						  &perf_persistent_pmu.dev->kobj);
 
-	return perf_persistent_ids_kobj ? 0 : -ENOMEM;
+	return perf_persistent_ids ? 0 : -ENOMEM;
 }
 device_initcall(perf_persistent_sysfs_init);

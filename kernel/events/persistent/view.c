@@ -84,96 +84,50 @@ static void perf_persistent_window_update(struct perf_persistent_window *w, u64 
 	w->base = now;
 }
 
-static u32 perf_persistent_nr_times(u64 read_format)
-{
-	return !!(read_format & PERF_FORMAT_TOTAL_TIME_ENABLED) +
-	       !!(read_format & PERF_FORMAT_TOTAL_TIME_RUNNING);
-}
-
-static u32 perf_persistent_entry_size(u64 read_format)
-{
-	return 1 + !!(read_format & PERF_FORMAT_ID) + !!(read_format & PERF_FORMAT_LOST);
-}
-
 /*
- * Layout of the values of a read: the number of events (of groups only), the
- * times, and an entry for each event that begins with its count.
+ * The values of an event, or of a group: what perf_event_read_group() makes of
+ * this format, whatever the view shows of it
  */
 struct perf_persistent_values {
-	u64	*v;
-	u32	first_time;
-	u32	first_count;
-	u32	nr_counts;
-	u32	len;
+	u64	nr;
+	u64	times[2];
+	struct {
+		u64	count;
+		u64	id;
+		u64	lost;
+	}	event[] __counted_by(nr);
 };
 
-static void perf_persistent_values_layout(struct perf_persistent_values *values, u64 read_format,
-					  u32 nr_counts)
+#define PERF_PERSISTENT_VALUES_FORMAT	(PERF_FORMAT_GROUP | PERF_FORMAT_ID | PERF_FORMAT_LOST | \
+					 PERF_FORMAT_TOTAL_TIME_ENABLED | \
+					 PERF_FORMAT_TOTAL_TIME_RUNNING)
+
+static struct perf_persistent_values *perf_persistent_read_one(struct perf_event *event)
 {
-	values->first_time = !!(read_format & PERF_FORMAT_GROUP);
-	values->nr_counts = nr_counts;
-	values->first_count = values->first_time;
-	/* Of a single event the count comes before the times. */
-	if (read_format & PERF_FORMAT_GROUP)
-		values->first_count += perf_persistent_nr_times(read_format);
-	else
-		values->first_time++;
-	values->len = !!(read_format & PERF_FORMAT_GROUP) + perf_persistent_nr_times(read_format) +
-		      nr_counts * perf_persistent_entry_size(read_format);
+	struct perf_persistent_values *v = kzalloc_flex(*v, event, 1);
+
+	if (!v)
+		return ERR_PTR(-ENOMEM);
+
+	v->nr = 1;
+	v->event[0].count = __perf_event_read_value(event, &v->times[0], &v->times[1]);
+	v->event[0].id = primary_event_id(event);
+	v->event[0].lost = atomic64_read(&event->lost_samples);
+
+	return v;
 }
 
-static int perf_persistent_read_one(struct perf_event *event, u64 read_format,
-				    struct perf_persistent_values *values)
-{
-	u64 enabled, running, count;
-	u32 n = 0;
-
-	values->v = kcalloc(5, sizeof(u64), GFP_KERNEL);
-	if (!values->v)
-		return -ENOMEM;
-
-	count = __perf_event_read_value(event, &enabled, &running);
-	values->v[n++] = count;
-	if (read_format & PERF_FORMAT_TOTAL_TIME_ENABLED)
-		values->v[n++] = enabled;
-	if (read_format & PERF_FORMAT_TOTAL_TIME_RUNNING)
-		values->v[n++] = running;
-	if (read_format & PERF_FORMAT_ID)
-		values->v[n++] = primary_event_id(event);
-	if (read_format & PERF_FORMAT_LOST)
-		values->v[n++] = atomic64_read(&event->lost_samples);
-	perf_persistent_values_layout(values, read_format, 1);
-
-	return 0;
-}
-
-static int perf_persistent_read_group(struct perf_event *event, u64 read_format,
-				      struct perf_persistent_values *values)
+static struct perf_persistent_values *perf_persistent_read_group(struct perf_event *event)
 {
 	struct perf_event_context *ctx = perf_event_ctx_lock(event);
+	/* The leader may be gone. */
+	void *v = ERR_PTR(-EINVAL);
 
-	if (event->group_leader == event) {
-		values->v = perf_event_read_group(event, read_format);
-		perf_persistent_values_layout(values, read_format, 1 + event->nr_siblings);
-	} else {
-		/* The leader is gone. */
-		values->v = ERR_PTR(-EINVAL);
-	}
+	if (event->group_leader == event)
+		v = perf_event_read_group(event, PERF_PERSISTENT_VALUES_FORMAT);
 	perf_event_ctx_unlock(event, ctx);
 
-	return PTR_ERR_OR_ZERO(values->v);
-}
-
-static u64 perf_persistent_values_id(const struct perf_persistent_values *values,
-				     u64 read_format, u32 i)
-{
-	u32 entry = values->first_count + i * perf_persistent_entry_size(read_format);
-
-	/* Of a single event the times are between the count and the id. */
-	if (!(read_format & PERF_FORMAT_GROUP))
-		entry += perf_persistent_nr_times(read_format);
-
-	return values->v[entry + 1];
+	return v;
 }
 
 static const struct perf_persistent_window *
@@ -189,185 +143,156 @@ perf_persistent_view_find(const struct perf_persistent_view *view, u64 id)
 
 /*
  * Siblings may come and go between two reads: have a window for each event that
- * there is, in the order of @values. A new one shows all of its count.
+ * there is, in the order of @v. A new one shows all of its count.
  */
 static int perf_persistent_view_match(struct perf_persistent_view *view,
-				      const struct perf_persistent_values *values,
-				      u64 read_format)
+				      const struct perf_persistent_values *v)
 {
 	const struct perf_persistent_window *known;
 	struct perf_persistent_window *counts;
 	u32 i;
 
-	for (i = 0; i < values->nr_counts; i++) {
-		if (i == view->nr_counts ||
-		    view->counts[i].id != perf_persistent_values_id(values, read_format, i))
+	for (i = 0; i < v->nr && i < view->nr_counts; i++) {
+		if (view->counts[i].id != v->event[i].id)
 			break;
 	}
-	if (i == values->nr_counts && i == view->nr_counts)
+	if (i == v->nr && i == view->nr_counts)
 		return 0;
 
-	counts = kcalloc(values->nr_counts, sizeof(*counts), GFP_KERNEL_ACCOUNT);
+	counts = kcalloc(v->nr, sizeof(*counts), GFP_KERNEL_ACCOUNT);
 	if (!counts)
 		return -ENOMEM;
 
-	for (i = 0; i < values->nr_counts; i++) {
-		counts[i].id = perf_persistent_values_id(values, read_format, i);
+	for (i = 0; i < v->nr; i++) {
+		counts[i].id = v->event[i].id;
 		known = perf_persistent_view_find(view, counts[i].id);
 		if (known)
 			counts[i] = *known;
 	}
 	kfree(view->counts);
 	view->counts = counts;
-	view->nr_counts = values->nr_counts;
+	view->nr_counts = v->nr;
 
 	return 0;
 }
 
-/* The values, with windows of the view for them; always with ids */
-static int perf_persistent_view_values(struct perf_persistent_view *view, u64 read_format,
-				       struct perf_persistent_values *values)
+/* The values as they are, for kfree(), and windows of the view for them */
+static struct perf_persistent_values *
+perf_persistent_view_values(struct perf_persistent_view *view)
 {
+	struct perf_persistent_values *v;
 	int err;
 
 	lockdep_assert_held(&view->lock);
 
-	if (read_format & PERF_FORMAT_GROUP)
-		err = perf_persistent_read_group(view->event, read_format, values);
-	else
-		err = perf_persistent_read_one(view->event, read_format, values);
-	if (err)
-		return err;
+	v = view->read_format & PERF_FORMAT_GROUP ? perf_persistent_read_group(view->event) :
+						    perf_persistent_read_one(view->event);
+	if (IS_ERR(v))
+		return v;
 
-	err = perf_persistent_view_match(view, values, read_format);
-	if (err)
-		kfree(values->v);
+	err = perf_persistent_view_match(view, v);
+	if (err) {
+		kfree(v);
+		return ERR_PTR(err);
+	}
 
-	return err;
+	return v;
 }
-
-typedef void (*perf_persistent_window_f)(struct perf_persistent_window *w, u64 *value,
-					 bool enabled);
-
-static void perf_persistent_window_show(struct perf_persistent_window *w, u64 *value, bool enabled)
-{
-	*value = perf_persistent_window_read(w, *value, enabled);
-}
-
-static void perf_persistent_window_change(struct perf_persistent_window *w, u64 *value,
-					  bool enabled)
-{
-	perf_persistent_window_update(w, *value, enabled);
-}
-
-static void perf_persistent_view_for_each(struct perf_persistent_view *view,
-					  struct perf_persistent_values *values,
-					  u64 read_format, perf_persistent_window_f func)
-{
-	u32 size = perf_persistent_entry_size(read_format), i, n = values->first_time;
-
-	if (read_format & PERF_FORMAT_TOTAL_TIME_ENABLED)
-		func(&view->times[0], &values->v[n++], view->enabled);
-	if (read_format & PERF_FORMAT_TOTAL_TIME_RUNNING)
-		func(&view->times[1], &values->v[n++], view->enabled);
-	for (i = 0; i < values->nr_counts; i++)
-		func(&view->counts[i], &values->v[values->first_count + i * size], view->enabled);
-}
-
-/* Both times are kept, whatever the view's format shows. */
-#define PERF_PERSISTENT_VIEW_ALL	(PERF_FORMAT_TOTAL_TIME_ENABLED | \
-					 PERF_FORMAT_TOTAL_TIME_RUNNING | PERF_FORMAT_ID)
 
 static int perf_persistent_view_switch(struct perf_persistent_view *view, bool enable)
 {
-	u64 read_format = view->read_format | PERF_PERSISTENT_VIEW_ALL;
-	struct perf_persistent_values values;
-	int err;
+	struct perf_persistent_values *v;
+	u32 i;
 
 	guard(mutex)(&view->lock);
 
 	if (view->enabled == enable)
 		return 0;
 
-	err = perf_persistent_view_values(view, read_format, &values);
-	if (err)
-		return err;
+	v = perf_persistent_view_values(view);
+	if (IS_ERR(v))
+		return PTR_ERR(v);
 
-	perf_persistent_view_for_each(view, &values, read_format, perf_persistent_window_change);
+	for (i = 0; i < ARRAY_SIZE(v->times); i++)
+		perf_persistent_window_update(&view->times[i], v->times[i], view->enabled);
+	for (i = 0; i < v->nr; i++)
+		perf_persistent_window_update(&view->counts[i], v->event[i].count, view->enabled);
 	view->enabled = enable;
-	kfree(values.v);
+	kfree(v);
 
 	return 0;
 }
 
 static int perf_persistent_view_reset(struct perf_persistent_view *view)
 {
-	u64 read_format = view->read_format | PERF_FORMAT_ID;
-	u32 size = perf_persistent_entry_size(read_format);
-	struct perf_persistent_values values;
-	int err;
+	struct perf_persistent_values *v;
 
 	guard(mutex)(&view->lock);
 
-	err = perf_persistent_view_values(view, read_format, &values);
-	if (err)
-		return err;
+	v = perf_persistent_view_values(view);
+	if (IS_ERR(v))
+		return PTR_ERR(v);
 
-	for (u32 i = 0; i < values.nr_counts; i++) {
+	for (u32 i = 0; i < v->nr; i++) {
 		view->counts[i].sum = 0;
-		view->counts[i].base = values.v[values.first_count + i * size];
+		view->counts[i].base = v->event[i].count;
 	}
-	kfree(values.v);
+	kfree(v);
 
 	return 0;
 }
 
-static void perf_persistent_values_drop_ids(struct perf_persistent_values *values,
-					    u64 read_format)
+static struct perf_persistent_values *perf_persistent_view_show(struct perf_persistent_view *view)
 {
-	u32 size = perf_persistent_entry_size(read_format), from = values->first_count, to = from;
-
-	/* The entry of a single event has the times behind the count. */
-	if (!(read_format & PERF_FORMAT_GROUP)) {
-		from = perf_persistent_nr_times(read_format) + 1;
-		memmove(&values->v[from], &values->v[from + 1],
-			(values->len - from - 1) * sizeof(u64));
-		values->len--;
-		return;
-	}
-
-	for (u32 i = 0; i < values->nr_counts; i++, from += size) {
-		values->v[to++] = values->v[from];
-		if (read_format & PERF_FORMAT_LOST)
-			values->v[to++] = values->v[from + 2];
-	}
-	values->len = to;
-}
-
-static int perf_persistent_view_get(struct perf_persistent_view *view,
-				    struct perf_persistent_values *values)
-{
-	u64 read_format = view->read_format | PERF_FORMAT_ID;
-	int err;
+	struct perf_persistent_values *v;
+	u32 i;
 
 	guard(mutex)(&view->lock);
 
-	err = perf_persistent_view_values(view, read_format, values);
-	if (err)
-		return err;
+	v = perf_persistent_view_values(view);
+	if (IS_ERR(v))
+		return v;
 
-	perf_persistent_view_for_each(view, values, read_format, perf_persistent_window_show);
-	if (!(view->read_format & PERF_FORMAT_ID))
-		perf_persistent_values_drop_ids(values, read_format);
+	for (i = 0; i < ARRAY_SIZE(v->times); i++)
+		v->times[i] = perf_persistent_window_read(&view->times[i], v->times[i],
+							  view->enabled);
+	for (i = 0; i < v->nr; i++)
+		v->event[i].count = perf_persistent_window_read(&view->counts[i],
+								v->event[i].count, view->enabled);
 
-	return 0;
+	return v;
+}
+
+/* In the layout of read(2); @out has as much room as the values take */
+static size_t perf_persistent_values_format(const struct perf_persistent_values *v,
+					    u64 read_format, u64 *out)
+{
+	bool group = read_format & PERF_FORMAT_GROUP;
+	size_t n = 0;
+
+	out[n++] = group ? v->nr : v->event[0].count;
+	if (read_format & PERF_FORMAT_TOTAL_TIME_ENABLED)
+		out[n++] = v->times[0];
+	if (read_format & PERF_FORMAT_TOTAL_TIME_RUNNING)
+		out[n++] = v->times[1];
+	for (u32 i = 0; i < v->nr; i++) {
+		if (group)
+			out[n++] = v->event[i].count;
+		if (read_format & PERF_FORMAT_ID)
+			out[n++] = v->event[i].id;
+		if (read_format & PERF_FORMAT_LOST)
+			out[n++] = v->event[i].lost;
+	}
+
+	return n * sizeof(*out);
 }
 
 static ssize_t perf_persistent_view_read(struct file *file, char __user *buf, size_t count,
 					 loff_t *ppos)
 {
 	struct perf_persistent_view *view = file->private_data;
-	struct perf_persistent_values values;
+	u64 *out __free(kfree) = NULL;
+	struct perf_persistent_values *v;
 	ssize_t ret;
 
 	ret = security_perf_event_read(view->event);
@@ -378,18 +303,21 @@ static ssize_t perf_persistent_view_read(struct file *file, char __user *buf, si
 	if (READ_ONCE(view->event->state) == PERF_EVENT_STATE_ERROR)
 		return 0;
 
-	ret = perf_persistent_view_get(view, &values);
-	if (ret)
-		return ret;
+	v = perf_persistent_view_show(view);
+	if (IS_ERR(v))
+		return PTR_ERR(v);
 
-	ret = values.len * sizeof(u64);
+	out = kmalloc(struct_size(v, event, v->nr), GFP_KERNEL);
+	if (out)
+		ret = perf_persistent_values_format(v, view->read_format, out);
+	kfree(v);
+	if (!out)
+		return -ENOMEM;
+
 	if (count < ret)
-		ret = -ENOSPC;
-	else if (copy_to_user(buf, values.v, ret))
-		ret = -EFAULT;
-	kfree(values.v);
+		return -ENOSPC;
 
-	return ret;
+	return copy_to_user(buf, out, ret) ? -EFAULT : ret;
 }
 
 /* Wake-ups */
@@ -414,7 +342,7 @@ static bool perf_persistent_view_has_news(struct perf_persistent_view *view,
 
 	/* Before the head; pairs with the order in perf_output_begin(). */
 	smp_rmb();
-	complete = READ_ONCE(rb->user_page->data_head) == local_read(&rb->head);
+	complete = READ_ONCE(rb->user_page->data_head) == (unsigned long)local_read(&rb->head);
 
 	guard(mutex)(&view->lock);
 

@@ -119,8 +119,9 @@ static int persistent_start__detach_error(struct persistent_start *start, struct
 			pr_err("%s%s is given twice\n", name, place);
 		break;
 	case EAGAIN:
-		pr_err("%s%s: the limit on persistent events is reached; end some with 'perf persistent stop', choose fewer CPUs, tasks or events, or raise kernel.perf_event_persistent_max%s\n",
-		       name, place, is_perfmon() ? "" : "_user");
+		pr_err("%s%s: the limit on persistent events is reached; end some with 'perf persistent stop', choose fewer CPUs, tasks or events, or raise %s\n",
+		       name, place, is_perfmon() ? "kernel.perf_event_persistent_max" :
+						   "user.max_perf_persistent");
 		break;
 	case EPERM:
 		pr_err("%s%s: no more memory can be locked for buffers, use a smaller -m or raise kernel.perf_event_mlock_kb\n",

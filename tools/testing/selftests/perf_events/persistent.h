@@ -383,7 +383,7 @@ static const char * const sysctls[] = {
 	"/proc/sys/kernel/perf_event_paranoid",
 	"/proc/sys/kernel/perf_event_mlock_kb",
 	"/proc/sys/kernel/perf_event_persistent_max",
-	"/proc/sys/kernel/perf_event_persistent_max_user",
+	"/proc/sys/user/max_perf_persistent",
 	"/proc/sys/kernel/perf_event_persistent_max_ttl",
 };
 

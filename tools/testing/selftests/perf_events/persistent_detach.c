@@ -376,15 +376,17 @@ TEST_F(detach, set)
 /* SET's struct grows by the same rules. */
 TEST_F(detach, set_longer)
 {
-	const size_t size = sizeof(struct perf_persistent_set);
+	const size_t size = sizeof(struct perf_persistent_set), too_small[] = { 0, 8, 48, 56, 63 };
 	__u64 longer[size / 8 + 1], last = size / 8;
+	int i;
 
-	EXPECT_EQ(48, PERF_PERSISTENT_SET_SIZE_VER0);
+	EXPECT_EQ(64, PERF_PERSISTENT_SET_SIZE_VER0);
 	EXPECT_EQ(PERF_PERSISTENT_SET_SIZE_VER0, size);
 	ASSERT_LT(0, detach(self->fd));
 	memset(longer, 0, sizeof(longer));
-	EXPECT_EQ(-EINVAL, event_ioctl(self->fd, sized(PERF_EVENT_IOC_SET_PERSISTENT, size - 8),
-				       longer));
+	for (i = 0; i < ARRAY_LEN(too_small); i++)
+		EXPECT_EQ(-EINVAL, event_ioctl(self->fd, sized(PERF_EVENT_IOC_SET_PERSISTENT,
+							       too_small[i]), longer));
 	EXPECT_EQ(0, event_ioctl(self->fd, sized(PERF_EVENT_IOC_SET_PERSISTENT, size + 8),
 				 longer));
 	longer[last] = 1;

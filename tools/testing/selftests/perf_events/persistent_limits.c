@@ -3,6 +3,8 @@
  * Persistent perf events: how many a user may have, with how much memory, and
  * that he gets all of it back.
  */
+#include <sys/prctl.h>
+
 #include "persistent.h"
 
 #define PAGES	8
@@ -162,6 +164,116 @@ TEST_F(limits, refused_is_left_to_others)
 	for (i = 0; i < CYCLES; i++)
 		ASSERT_EQ(-EAGAIN, detach(self->fds[1]));
 	ASSERT_EQ(0, become(OTHER));
+	EXPECT_LT(0, detach(self->fds[1]));
+}
+
+/* A quarter of what there may be is left to those who have the capability. */
+TEST_F(limits, reserve)
+{
+	int round, id;
+
+	ASSERT_EQ(0, set_sysctl(MAX_SYSTEM, 4));
+	for (round = 0; round < 3; round++) {
+		ASSERT_EQ(0, become(USER));
+		id = detach(self->fds[0]);
+		ASSERT_LT(0, id);
+		ASSERT_LT(0, detach(self->fds[1]));
+		ASSERT_LT(0, detach(self->fds[2]));
+		EXPECT_EQ(-EAGAIN, detach(self->fds[3]));
+		EXPECT_EQ(-EAGAIN, DETACH(self->fds[3], .id = id, .member = 1));
+		ASSERT_EQ(0, become(OTHER));
+		EXPECT_EQ(-EAGAIN, detach(self->fds[3]));
+
+		ASSERT_EQ(0, setresuid(0, 0, 0));
+		ASSERT_EQ(0, setresuid(OTHER, OTHER, 0));
+		ASSERT_EQ(0, only_capability(CAP_PERFMON));
+		ASSERT_LT(0, detach(self->fds[3]));
+		EXPECT_EQ(-EAGAIN, detach(open_event()));
+		EXPECT_EQ(4, registry_count("ids"));
+
+		/* The last quarter is free again, and not for users. */
+		ASSERT_EQ(0, attach(self->fds[3]));
+		ASSERT_EQ(0, become(USER));
+		EXPECT_EQ(-EAGAIN, detach(self->fds[3]));
+		ASSERT_EQ(0, become(0));
+		ASSERT_EQ(0, attach(self->fds[0]));
+		ASSERT_EQ(0, attach(self->fds[1]));
+		ASSERT_EQ(0, attach(self->fds[2]));
+	}
+}
+
+/* Those who have the capability take theirs from the same: then less is left to users. */
+TEST_F(limits, reserve_is_of_all)
+{
+	ASSERT_EQ(0, set_sysctl(MAX_SYSTEM, 4));
+	ASSERT_LT(0, detach(self->fds[0]));
+	ASSERT_LT(0, detach(self->fds[1]));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LT(0, detach(self->fds[2]));
+	EXPECT_EQ(-EAGAIN, detach(self->fds[3]));
+	ASSERT_EQ(0, become(0));
+	EXPECT_LT(0, detach(self->fds[3]));
+}
+
+/* A user has as many in all his namespaces together, and in each as many as it says. */
+TEST_F(limits, in_a_user_namespace)
+{
+	int status, i;
+	pid_t child;
+
+	ASSERT_EQ(0, set_sysctl(MAX_USER, 3));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		EXPECT_EQ(0, setresuid(USER, USER, USER));
+		EXPECT_EQ(0, prctl(PR_SET_DUMPABLE, 1));
+		EXPECT_EQ(0, unshare(CLONE_NEWUSER));
+		EXPECT_EQ(0, write_file("/proc/self/uid_map", "0 1000 1"));
+		EXPECT_EQ(0, getuid());
+
+		/* The namespace has its own limit, which its root sets. */
+		EXPECT_EQ(0, set_sysctl(MAX_USER, 1));
+		EXPECT_LT(0, detach(self->fds[0]));
+		EXPECT_EQ(-EAGAIN, detach(self->fds[1]));
+		EXPECT_EQ(0, set_sysctl(MAX_USER, 1000));
+		EXPECT_EQ(1000, read_number(sysctls[MAX_USER]));
+		EXPECT_LT(0, detach(self->fds[1]));
+
+		/* The limit outside holds for what is inside as well. */
+		EXPECT_LT(0, detach(self->fds[2]));
+		for (i = 0; i < CYCLES; i++)
+			EXPECT_EQ(-EAGAIN, detach(self->fds[3]));
+		EXPECT_EQ(0, attach(self->fds[2]));
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(0, status);
+	EXPECT_EQ(3, read_number(sysctls[MAX_USER]));
+
+	/* What was made there counts on when the namespace has no process any more. */
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LT(0, detach(self->fds[2]));
+	EXPECT_EQ(-EAGAIN, detach(self->fds[3]));
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, attach(self->fds[0]));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LT(0, detach(self->fds[3]));
+	EXPECT_EQ(-EAGAIN, detach(self->fds[0]));
+}
+
+/* The limits are those that are documented, and the administrator's alone to set. */
+TEST_F(limits, sysctls)
+{
+	EXPECT_EQ(65536, read_number(sysctls[MAX_SYSTEM]));
+	EXPECT_EQ(256, read_number(sysctls[MAX_USER]));
+	EXPECT_EQ(-ENOENT, read_number("/proc/sys/kernel/perf_event_persistent_max_user"));
+	EXPECT_GT(0, set_sysctl(MAX_SYSTEM, 1LL << 31));
+	EXPECT_GT(0, set_sysctl(MAX_USER, -1));
+	EXPECT_EQ(0, set_sysctl(MAX_SYSTEM, INT_MAX));
+	EXPECT_LT(0, detach(self->fds[0]));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, set_sysctl(MAX_SYSTEM, 1));
+	EXPECT_EQ(-EACCES, set_sysctl(MAX_USER, 1));
 	EXPECT_LT(0, detach(self->fds[1]));
 }
 

@@ -114,6 +114,8 @@ static inline void expect_nothing_possible(struct __test_metadata *_metadata, in
 	EXPECT_EQ(-EACCES, SET(fd, .flags = PERF_PERSISTENT_SET_COMMITTED));
 	EXPECT_EQ(-EACCES, session_disable(fd));
 	EXPECT_EQ(-EACCES, session_period(fd, 10));
+	EXPECT_EQ(-EACCES, SET(fd, .flags = PERF_PERSISTENT_SET_FILTER, .filter = addr("")));
+	EXPECT_EQ(-EACCES, SET(fd, .flags = PERF_PERSISTENT_SET_MARK, .mark = addr("mark")));
 	EXPECT_EQ(-EACCES, attach(fd));
 	EXPECT_EQ(-EEXIST, detach(fd));
 	EXPECT_TRUE(refused(session_mode(fd, 0777)));

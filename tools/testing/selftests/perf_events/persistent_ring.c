@@ -352,7 +352,7 @@ static void expect_valid_snapshots(struct __test_metadata *_metadata, struct loo
 	child = flood();
 	ASSERT_LT(0, child);
 	pin(1);
-	while (valid && (raced < RACES || n < N) && now_ns() < stop) {
+	while (valid && (raced < RACES || n < RACES) && now_ns() < stop) {
 		end = snapshot(loop, &head);
 		valid = snapshot_valid(loop, head, end, &n);
 		raced += end - head < loop->ring.size;
@@ -361,7 +361,7 @@ static void expect_valid_snapshots(struct __test_metadata *_metadata, struct loo
 
 	EXPECT_TRUE(valid);
 	EXPECT_LE(RACES, raced);
-	EXPECT_LE(N, n);
+	EXPECT_LE(RACES, n);
 }
 
 /* However hard it is written to, what I keep of a snapshot is whole and without gap. */

@@ -255,19 +255,22 @@ TEST_F(set, refused)
 	static const __u32 flags[] = {
 		PERF_PERSISTENT_SET_ENABLE, PERF_PERSISTENT_SET_DISABLE,
 		PERF_PERSISTENT_SET_PERIOD, PERF_PERSISTENT_SET_HOLD,
+		PERF_PERSISTENT_SET_FILTER, PERF_PERSISTENT_SET_MARK,
 	};
 	int i;
 
 	for (i = 0; i < ARRAY_LEN(flags); i++) {
-		EXPECT_EQ(-ENOENT, SET(self->view, .flags = flags[i], .member = 4, .period = 1));
+		EXPECT_EQ(-ENOENT, SET(self->view, .flags = flags[i], .member = 4, .period = 1,
+				       .filter = addr(""), .mark = addr("mark")));
 		EXPECT_EQ(-ENOENT, SET(self->view, .flags = flags[i], .member = UINT_MAX,
-				       .period = 1));
+				       .period = 1, .filter = addr(""), .mark = addr("mark")));
 		EXPECT_EQ(-EINVAL, SET(self->view, .flags = flags[i], .period = 1,
+				       .filter = addr(""), .mark = addr("mark"),
 				       .__reserved = 1));
 	}
 	EXPECT_EQ(-EINVAL, SET(self->view, .flags = PERF_PERSISTENT_SET_ENABLE |
 						    PERF_PERSISTENT_SET_DISABLE));
-	for (i = 10; i < 32; i++)
+	for (i = 12; i < 32; i++)
 		EXPECT_EQ(-EINVAL, SET(self->view, .flags = 1U << i |
 						  PERF_PERSISTENT_SET_DISABLE));
 	EXPECT_EQ(0, SET(self->view, .flags = 0));

@@ -19,6 +19,7 @@
 #define IDS		64
 #define SEC		1000000000ULL
 #define CHILDREN	2
+#define PERSISTENT_ID	"/sys/kernel/tracing/events/perf_persistent/persistent_%s/id"
 
 /* What all workers know: ids of sessions that somebody made */
 static struct known {
@@ -28,7 +29,7 @@ static struct known {
 static unsigned int seed;
 static int fds[SLOTS];
 static struct ring maps[MAPS];
-static __u64 tracepoint;
+static __u64 tracepoints[6];
 
 static unsigned int any(unsigned int n)
 {
@@ -84,7 +85,7 @@ static struct perf_event_attr any_attr(void)
 	switch (any(5)) {
 	case 0:
 		attr.type = PERF_TYPE_TRACEPOINT;
-		attr.config = tracepoint;
+		attr.config = tracepoints[any(ARRAY_LEN(tracepoints))];
 		break;
 	case 1:
 		attr.type = PERF_TYPE_BREAKPOINT;
@@ -112,7 +113,8 @@ static struct perf_event_attr any_attr(void)
 	attr.read_format = one_in(3) ? any(PERF_FORMAT_MAX) : 0;
 	if (any(2)) {
 		attr.sample_period = attr.type == PERF_TYPE_TRACEPOINT ? 1 + any(10) : 100000;
-		attr.sample_type = PERF_SAMPLE_IDENTIFIER | (one_in(4) ? PERF_SAMPLE_READ : 0);
+		attr.sample_type = PERF_SAMPLE_IDENTIFIER | (one_in(4) ? PERF_SAMPLE_READ : 0) |
+				   (one_in(4) ? PERF_SAMPLE_RAW : 0);
 		attr.wakeup_events = any(3);
 	}
 
@@ -173,8 +175,13 @@ static void detach_one(void)
 
 static void set_one(void)
 {
+	static const char * const filters[] = {
+		"", "common_pid > 100", "__syscall_nr > 0", "id > 0 && member < 3",
+		"text ~ \"*a*\"", "nosuch == 1", "(common_pid", " ",
+	};
+	static const char * const marks[] = { "a", "a longer mark", "" };
 	struct perf_persistent_set set = {
-		.flags	= 1U << any(10) | (one_in(4) ? 1U << any(12) : 0),
+		.flags	= 1U << any(12) | (one_in(4) ? 1U << any(14) : 0),
 		.member	= any(5),
 		.name	= addr(any_address("renamed")),
 		.ttl	= one_in(10) ? any_value() : 1 + any(500) * 1000000ULL,
@@ -182,6 +189,8 @@ static void set_one(void)
 		.uid	= any(2) ? USER : 0,
 		.gid	= any(2) ? GROUP : 0,
 		.mode	= any(0777),
+		.filter	= addr(any_address(filters[any(ARRAY_LEN(filters))])),
+		.mark	= addr(any_address(marks[any(ARRAY_LEN(marks))])),
 	};
 
 	event_ioctl(any_fd(), PERF_EVENT_IOC_SET_PERSISTENT, any_address(&set));
@@ -333,14 +342,20 @@ TEST_F_TIMEOUT(fuzz, anything, 24 * 60 * 60)
 {
 	const char *seconds = getenv("PERSISTENT_STRESS_SECONDS");
 	__u64 end = now_ns() + (seconds ? atoi(seconds) : 5) * SEC;
+	static const char * const names[] = { "offline", "online", "set", "mark", "detach" };
 	pid_t workers[WORKERS];
 	bool online = true;
+	char path[128];
 	int i;
 
 	seed = now_ns();
 	TH_LOG("seed %u", seed);
 	ASSERT_EQ(0, set_sysctl(PARANOID, 0));
-	tracepoint = read_number(TRACEPOINT_ID);
+	tracepoints[0] = read_number(TRACEPOINT_ID);
+	for (i = 1; i < ARRAY_LEN(tracepoints); i++) {
+		snprintf(path, sizeof(path), PERSISTENT_ID, names[i - 1]);
+		tracepoints[i] = read_number(path);
+	}
 	known = mmap(NULL, sizeof(*known), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		     -1, 0);
 	ASSERT_NE(MAP_FAILED, known);

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM perf_persistent
+
+#if !defined(_TRACE_PERF_PERSISTENT_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _TRACE_PERF_PERSISTENT_H
+
+#include <linux/tracepoint.h>
+
+/*
+ * One instance: id and instance are what reopens it; cpu and pid are what it
+ * measures, -1 for none.
+ */
+DECLARE_EVENT_CLASS(persistent_instance,
+
+	TP_PROTO(u32 id, u32 instance, u32 member, int cpu, pid_t pid),
+
+	TP_ARGS(id, instance, member, cpu, pid),
+
+	TP_STRUCT__entry(
+		__field(u32,	id)
+		__field(u32,	instance)
+		__field(u32,	member)
+		__field(int,	cpu)
+		__field(pid_t,	pid)
+	),
+
+	TP_fast_assign(
+		__entry->id		= id;
+		__entry->instance	= instance;
+		__entry->member		= member;
+		__entry->cpu		= cpu;
+		__entry->pid		= pid;
+	),
+
+	TP_printk("id=%u instance=%u member=%u cpu=%d pid=%d", __entry->id,
+		  __entry->instance, __entry->member, __entry->cpu, __entry->pid)
+);
+
+DEFINE_EVENT(persistent_instance, persistent_detach,
+	TP_PROTO(u32 id, u32 instance, u32 member, int cpu, pid_t pid),
+	TP_ARGS(id, instance, member, cpu, pid)
+);
+
+DEFINE_EVENT(persistent_instance, persistent_attach,
+	TP_PROTO(u32 id, u32 instance, u32 member, int cpu, pid_t pid),
+	TP_ARGS(id, instance, member, cpu, pid)
+);
+
+/* Its CPU goes offline, and the event still counts; it is back, and the event counts again. */
+DEFINE_EVENT(persistent_instance, persistent_offline,
+	TP_PROTO(u32 id, u32 instance, u32 member, int cpu, pid_t pid),
+	TP_ARGS(id, instance, member, cpu, pid)
+);
+
+DEFINE_EVENT(persistent_instance, persistent_online,
+	TP_PROTO(u32 id, u32 instance, u32 member, int cpu, pid_t pid),
+	TP_ARGS(id, instance, member, cpu, pid)
+);
+
+/* A session, or one of its members: its number + 1 */
+DECLARE_EVENT_CLASS(persistent_session,
+
+	TP_PROTO(u32 id, u32 member),
+
+	TP_ARGS(id, member),
+
+	TP_STRUCT__entry(
+		__field(u32,	id)
+		__field(u32,	member)
+	),
+
+	TP_fast_assign(
+		__entry->id	= id;
+		__entry->member	= member;
+	),
+
+	TP_printk("id=%u member=%d", __entry->id, (int)__entry->member - 1)
+);
+
+DEFINE_EVENT(persistent_session, persistent_enable,
+	TP_PROTO(u32 id, u32 member),
+	TP_ARGS(id, member)
+);
+
+DEFINE_EVENT(persistent_session, persistent_disable,
+	TP_PROTO(u32 id, u32 member),
+	TP_ARGS(id, member)
+);
+
+/* From the first view that holds it to the last that gives it up */
+DEFINE_EVENT(persistent_session, persistent_hold,
+	TP_PROTO(u32 id, u32 member),
+	TP_ARGS(id, member)
+);
+
+DEFINE_EVENT(persistent_session, persistent_release,
+	TP_PROTO(u32 id, u32 member),
+	TP_ARGS(id, member)
+);
+
+/* The time to live has run out, for all members. */
+DEFINE_EVENT(persistent_session, persistent_expire,
+	TP_PROTO(u32 id, u32 member),
+	TP_ARGS(id, member)
+);
+
+/* Anything that PERF_EVENT_IOC_SET_PERSISTENT has changed, after it */
+TRACE_EVENT(persistent_set,
+
+	TP_PROTO(u32 id, u32 member, u32 flags),
+
+	TP_ARGS(id, member, flags),
+
+	TP_STRUCT__entry(
+		__field(u32,	id)
+		__field(u32,	member)
+		__field(u32,	flags)
+	),
+
+	TP_fast_assign(
+		__entry->id	= id;
+		__entry->member	= member;
+		__entry->flags	= flags;
+	),
+
+	TP_printk("id=%u member=%d flags=%s", __entry->id, (int)__entry->member - 1,
+		  __print_flags(__entry->flags, "|",
+				{ PERF_PERSISTENT_SET_NAME,		"name" },
+				{ PERF_PERSISTENT_SET_TTL,		"ttl" },
+				{ PERF_PERSISTENT_SET_COMMITTED,	"committed" },
+				{ PERF_PERSISTENT_SET_UID,		"uid" },
+				{ PERF_PERSISTENT_SET_GID,		"gid" },
+				{ PERF_PERSISTENT_SET_MODE,		"mode" },
+				{ PERF_PERSISTENT_SET_ENABLE,		"enable" },
+				{ PERF_PERSISTENT_SET_DISABLE,		"disable" },
+				{ PERF_PERSISTENT_SET_PERIOD,		"period" },
+				{ PERF_PERSISTENT_SET_HOLD,		"hold" },
+				{ PERF_PERSISTENT_SET_FILTER,		"filter" },
+				{ PERF_PERSISTENT_SET_MARK,		"mark" }))
+);
+
+TRACE_EVENT(persistent_mark,
+
+	TP_PROTO(u32 id, const char *text),
+
+	TP_ARGS(id, text),
+
+	TP_STRUCT__entry(
+		__field(u32,	id)
+		__string(text,	text)
+	),
+
+	TP_fast_assign(
+		__entry->id	= id;
+		__assign_str(text);
+	),
+
+	TP_printk("id=%u %s", __entry->id, __get_str(text))
+);
+
+#endif /* _TRACE_PERF_PERSISTENT_H */
+
+#include <trace/define_trace.h>

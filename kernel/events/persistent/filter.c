@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: new filters for the tracepoints of a session.
+ *
+ * The filters of all instances are made first, then exchanged, and the old ones
+ * freed when nobody matches with them any more.
+ */
+#include <linux/err.h>
+#include <linux/list.h>
+#include <linux/slab.h>
+#include <linux/trace_events.h>
+
+#include "../internal.h"
+#include "persistent.h"
+
+#ifdef CONFIG_EVENT_TRACING
+
+/**
+ * struct perf_persistent_filter - filter that an instance gets, then the one it had
+ * @entry:  in the list of all
+ * @event:  event of the instance; the filter is one of its users
+ * @filter: or NULL
+ */
+struct perf_persistent_filter {
+	struct list_head	entry;
+	struct perf_event	*event;
+	struct event_filter	*filter;
+};
+
+/**
+ * perf_persistent_filter_add - make the filter that an event will get
+ * @filters: list that it is added to
+ * @event:   event that the caller has as a user
+ * @text:    filter, or empty for none
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ * Return: 1, or 0 for an event that is no tracepoint, -EINVAL for a text that is
+ * no filter for it, -ENOMEM
+ */
+int perf_persistent_filter_add(struct list_head *filters, struct perf_event *event, char *text)
+{
+	struct perf_persistent_filter *f;
+	int err;
+
+	if (!event->tp_event)
+		return 0;
+
+	f = kzalloc_obj(*f, GFP_KERNEL_ACCOUNT);
+	if (!f)
+		return -ENOMEM;
+
+	if (*text)
+		f->filter = ftrace_profile_create_filter(event, text);
+	if (IS_ERR(f->filter)) {
+		err = PTR_ERR(f->filter);
+		kfree(f);
+		return err;
+	}
+
+	refcount_inc(&event->persistent->users);
+	f->event = event;
+	list_add_tail(&f->entry, filters);
+
+	return 1;
+}
+
+/**
+ * perf_persistent_filters_swap - give all events the filters that were made
+ * @filters: list of them; on return, of those that the events had
+ *
+ * Context: may sleep.
+ */
+void perf_persistent_filters_swap(struct list_head *filters)
+{
+	struct perf_persistent_filter *f;
+
+	list_for_each_entry(f, filters, entry)
+		f->filter = ftrace_profile_swap_filter(f->event, f->filter);
+}
+
+/**
+ * perf_persistent_filters_free - free filters that no event has
+ * @filters: list of them, a grace period after they were exchanged
+ *
+ * Context: may sleep.
+ */
+void perf_persistent_filters_free(struct list_head *filters)
+{
+	struct perf_persistent_filter *f, *tmp;
+
+	list_for_each_entry_safe(f, tmp, filters, entry) {
+		free_event_filter(f->filter);
+		perf_persistent_put_user(f->event);
+		kfree(f);
+	}
+}
+
+#else /* CONFIG_EVENT_TRACING */
+
+int perf_persistent_filter_add(struct list_head *filters, struct perf_event *event, char *text)
+{
+	return 0;
+}
+
+void perf_persistent_filters_swap(struct list_head *filters) { }
+void perf_persistent_filters_free(struct list_head *filters) { }
+
+#endif /* CONFIG_EVENT_TRACING */
