@@ -3,6 +3,7 @@
  * Persistent perf events: a session's tracepoints get a new filter while they count.
  */
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include "persistent_rights.h"
 
@@ -316,6 +317,7 @@ TEST_F(filter, at_once)
 
 	ASSERT_LE(0, child);
 	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		pin(HOT_CPU);
 		for (;;)
 			syscall(__NR_getsid, 1);
