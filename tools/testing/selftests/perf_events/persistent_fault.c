@@ -264,8 +264,25 @@ static int rename_to_default(struct target *t)
 	return SET(t->fd, .flags = PERF_PERSISTENT_SET_NAME);
 }
 
+static bool is_held(int fd)
+{
+	return state_of(fd) == PERF_PERSISTENT_STATE_HELD;
+}
+
+static bool is_disabled(int fd)
+{
+	return state_of(fd) == PERF_PERSISTENT_STATE_DISABLED;
+}
+
+static bool has_filter(int fd)
+{
+	struct perf_persistent_query q = {};
+
+	return !event_ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &q) && q.filter_size;
+}
+
 /* What was done to a session is done to both instances, or to none; nothing fails while I look */
-static int all_or_none(struct target *t, int ret, int state)
+static int all_or_none(struct target *t, int ret, bool (*is_done)(int fd))
 {
 	bool one, other;
 	char left[16] = "";
@@ -273,8 +290,8 @@ static int all_or_none(struct target *t, int ret, int state)
 	pread(t->fail_nth, left, sizeof(left) - 1, 0);
 	while (pwrite(t->fail_nth, "0", 1, 0) != 1)
 		;
-	one = state_of(t->fd) == state;
-	other = state_of(t->other) == state;
+	one = is_done(t->fd);
+	other = is_done(t->other);
 	inject(t->fail_nth, atoi(left));
 
 	return one == !ret && other == !ret ? ret : -EBADE;
@@ -282,7 +299,7 @@ static int all_or_none(struct target *t, int ret, int state)
 
 static int hold_all(struct target *t)
 {
-	return all_or_none(t, hold(t->reopened), PERF_PERSISTENT_STATE_HELD);
+	return all_or_none(t, hold(t->reopened), is_held);
 }
 
 /* A new view, so that the next one finds none held */
@@ -304,12 +321,28 @@ static int open_view(struct target *t)
 
 static int disable_all(struct target *t)
 {
-	return all_or_none(t, session_disable(t->reopened), PERF_PERSISTENT_STATE_DISABLED);
+	return all_or_none(t, session_disable(t->reopened), is_disabled);
 }
 
 static int enable_all(struct target *t)
 {
 	return session_enable(t->reopened);
+}
+
+static int set_filter(struct target *t)
+{
+	return all_or_none(t, SET(t->fd, .flags = PERF_PERSISTENT_SET_FILTER,
+				  .filter = addr("common_pid == 1")), has_filter);
+}
+
+static int remove_filter(struct target *t)
+{
+	return SET(t->fd, .flags = PERF_PERSISTENT_SET_FILTER, .filter = addr(""));
+}
+
+static int mark(struct target *t)
+{
+	return SET(t->fd, .flags = PERF_PERSISTENT_SET_MARK, .mark = addr("mark"));
 }
 
 static int change_mode(struct target *t)
@@ -451,6 +484,29 @@ TEST_F(fault, disable)
 	ASSERT_LT(0, join(&self->target));
 	ASSERT_EQ(0, let_go(&self->target));
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, disable_all, enable_all));
+}
+
+/* One whose tracepoints get a filter. */
+TEST_F(fault, filter)
+{
+	struct target *t = &self->target;
+
+	t->attr = event_attr(TRACEPOINT);
+	close(t->fd);
+	close(t->other);
+	t->fd = event_open(&t->attr, -1, 0, -1, 0);
+	t->other = event_open(&t->attr, -1, 0, -1, 0);
+	t->id = detach(t->fd);
+	ASSERT_LT(0, t->id);
+	ASSERT_EQ(t->id, DETACH(t->other, .id = t->id, .member = 1));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, t, set_filter, remove_filter));
+}
+
+/* One in which a mark is made. */
+TEST_F(fault, mark)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, mark, nothing));
 }
 
 /* And one that gets another mode. */
