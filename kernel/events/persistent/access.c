@@ -31,6 +31,9 @@
 /* One in so many of all is for those who have it. */
 #define PERF_PERSISTENT_RESERVE		4
 
+/* Events of a buffer that are looked at one by one */
+#define PERF_PERSISTENT_SHARERS		1024
+
 /* Instances in the system */
 static atomic_t perf_persistent_count;
 
@@ -135,7 +138,7 @@ static unsigned int perf_persistent_sharer_needs(struct perf_buffer *rb,
 {
 	const struct perf_persistent_instance *inst;
 	struct task_struct *other_target;
-	unsigned int needs = 0;
+	unsigned int needs = 0, nr = 0;
 	struct perf_event *other;
 
 	guard(mutex)(&perf_persistent_mutex);
@@ -143,6 +146,9 @@ static unsigned int perf_persistent_sharer_needs(struct perf_buffer *rb,
 	guard(spinlock_irq)(&rb->event_lock);
 
 	list_for_each_entry(other, &rb->event_list, rb_entry) {
+		/* Interrupts are off. */
+		if (++nr > PERF_PERSISTENT_SHARERS)
+			return needs | PERF_NEED_PERFMON;
 		inst = perf_persistent_instance_of(other);
 		if (inst && inst->session == session)
 			continue;
@@ -189,19 +195,24 @@ int perf_persistent_may_share(struct perf_event *event,
  * @session: session
  * @right:   mask of PERF_PERSISTENT_READ and so on
  *
+ * Context: may sleep; takes perf_persistent_mutex.
  * Return: true if it does, or the caller has CAP_PERFMON
  */
 bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 				 unsigned int right)
 {
-	umode_t mode = READ_ONCE(session->mode);
+	umode_t mode;
 
 	if (perfmon_capable())
 		return true;
 
-	if (uid_eq(READ_ONCE(session->uid), current_euid()))
+	/* SET changes all of them at once. */
+	guard(mutex)(&perf_persistent_mutex);
+
+	mode = session->mode;
+	if (uid_eq(session->uid, current_euid()))
 		mode >>= 6;
-	else if (in_egroup_p(READ_ONCE(session->gid)))
+	else if (in_egroup_p(session->gid))
 		mode >>= 3;
 
 	/* Whoever controls it could disable it instead. */

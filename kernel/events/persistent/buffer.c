@@ -19,6 +19,9 @@
 #include "../internal.h"
 #include "persistent.h"
 
+/* From looking at what a user is charged to charging more */
+static DEFINE_MUTEX(perf_persistent_charge_mutex);
+
 /* Numbers for buffers, which must not be known by their address */
 static atomic64_t perf_persistent_buffer_last_id = ATOMIC64_INIT(0);
 
@@ -99,6 +102,7 @@ static int perf_persistent_buffer_pin_existing(struct perf_event *event, struct 
 
 	lockdep_assert_held(&event->mmap_mutex);
 	guard(mutex)(&rb->pin_mutex);
+	guard(mutex)(&perf_persistent_charge_mutex);
 
 	/* perf_buffer_end() needs mmap_mutex before it can uncharge the buffer. */
 	err = perf_persistent_buffer_check(event, rb, nr_pages);
@@ -160,33 +164,54 @@ static int perf_persistent_buffer_check_pages(struct perf_event *event, u32 nr_p
 	return 0;
 }
 
+/* Charge the current user with pages; @extra of them are beyond perf_event_mlock_kb. */
+static int perf_persistent_charge_pages(long pages, long *extra)
+{
+	struct user_struct *user = current_user();
+	int err;
+
+	guard(mutex)(&perf_persistent_charge_mutex);
+
+	err = perf_mlock_split(atomic_long_read(&user->locked_vm), rlimit(RLIMIT_MEMLOCK),
+			       &pages, extra);
+	if (err)
+		return err;
+
+	atomic_long_add(pages, &user->perf_mlock);
+	atomic_long_add(*extra, &user->locked_vm);
+
+	return 0;
+}
+
+static void perf_persistent_uncharge_pages(struct user_struct *user, long pages, long extra)
+{
+	atomic_long_sub(pages - extra, &user->perf_mlock);
+	atomic_long_sub(extra, &user->locked_vm);
+}
+
 static struct perf_buffer *perf_persistent_buffer_make(struct perf_event *event, u32 nr_pages)
 {
 	int flags = is_write_backward(event) ? 0 : RING_BUFFER_WRITABLE;
-	struct user_struct *user = current_user();
-	long user_extra = nr_pages + 1L, extra;
+	long pages = nr_pages + 1L, extra;
 	struct perf_buffer *rb;
 	int err;
 
-	err = perf_mlock_split(atomic_long_read(&user->locked_vm), rlimit(RLIMIT_MEMLOCK),
-			       &user_extra, &extra);
+	err = perf_persistent_charge_pages(pages, &extra);
 	if (err)
 		return ERR_PTR(err);
 
 	rb = rb_alloc(nr_pages,
 		      event->attr.watermark ? event->attr.wakeup_watermark : 0,
 		      event->cpu, flags);
-	if (!rb)
-		return ERR_PTR(-ENOMEM);
-
 	/* Do not pin memory for a dying task. */
-	if (fatal_signal_pending(current)) {
+	if (!rb || fatal_signal_pending(current)) {
+		perf_persistent_uncharge_pages(current_user(), pages, extra);
+		if (!rb)
+			return ERR_PTR(-ENOMEM);
 		ring_buffer_put(rb);
 		return ERR_PTR(-EINTR);
 	}
 
-	atomic_long_add(user_extra, &user->perf_mlock);
-	atomic_long_add(extra, &user->locked_vm);
 	rb->mmap_locked = extra;
 	rb->nr_pins = 1;
 

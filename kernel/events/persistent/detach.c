@@ -144,7 +144,7 @@ static int perf_persistent_insert(struct perf_persistent_session *session,
 		return -EEXIST;
 	is_new = !session->next_instance;
 	/* It ended since it was looked up. */
-	if (!is_new && !session->nr_instances)
+	if (!is_new && !perf_persistent_session_lives(session))
 		return -ENOENT;
 
 	err = perf_persistent_check_group(event, session);
@@ -392,18 +392,6 @@ static bool perf_persistent_has_sibling(struct perf_event *event)
 	}
 
 	return false;
-}
-
-static bool perf_persistent_is_in(struct perf_event *event,
-				  const struct perf_persistent_session *session)
-{
-	struct perf_persistent_instance *inst;
-
-	guard(mutex)(&perf_persistent_mutex);
-
-	inst = perf_persistent_instance_of(event);
-
-	return inst && inst->session == session;
 }
 
 static struct perf_persistent_instance *

@@ -42,7 +42,7 @@ static DEFINE_PER_CPU(struct list_head, perf_persistent_parked);
  *
  * Context: with perf_event_context::mutex of the CPU held.
  * Return: 0, or -ENODEV if there is no such CPU or the caller does not want one
- * that is offline
+ * that is offline, -EOPNOTSUPP for one whose PMU takes one event at a time
  */
 int perf_persistent_park_new(struct perf_event *event, const struct perf_event *leader,
 			     bool online, unsigned long flags)
@@ -55,6 +55,10 @@ int perf_persistent_park_new(struct perf_event *event, const struct perf_event *
 
 	if (!(flags & PERF_FLAG_OFFLINE_CPU) || !cpu_present(event->cpu))
 		return -ENODEV;
+
+	/* While it is parked, nobody sees that it excludes others. */
+	if (event->pmu->capabilities & PERF_PMU_CAP_EXCLUSIVE)
+		return -EOPNOTSUPP;
 
 	perf_persistent_still(event, PERF_EVENT_PARKED);
 	event->state = PERF_EVENT_STATE_OFF;

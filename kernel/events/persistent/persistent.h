@@ -98,6 +98,7 @@ struct perf_persistent_name {
  *		   number - 1, whether there is one or not
  * @created:	   CLOCK_BOOTTIME, ns
  * @deadline:	   CLOCK_BOOTTIME, ns; 0 for none
+ * @expired:	   it has passed, and the instances are being ended
  * @timer:	   runs until @deadline
  * @expire:	   ends all instances
  * @control:	   serializes joining, attaching and SET; see perf_persistent_mutex
@@ -121,6 +122,7 @@ struct perf_persistent_session {
 	u32				nr_holds[PERF_PERSISTENT_MEMBERS + 1];
 	u64				created;
 	u64				deadline;
+	bool				expired;
 	struct hrtimer			timer;
 	struct work_struct		expire;
 	struct mutex			control;
@@ -252,6 +254,8 @@ void perf_persistent_name_remove(struct perf_persistent_name *name);
 /* registry.c */
 struct perf_persistent_session *perf_persistent_session_get(u32 id);
 struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event);
+bool perf_persistent_is_in(struct perf_event *event,
+			   const struct perf_persistent_session *session);
 struct perf_persistent_session *
 perf_persistent_session_create(const struct perf_persistent_detach *d);
 void perf_persistent_session_destroy(struct perf_persistent_session *session);
@@ -312,6 +316,13 @@ long perf_persistent_ioctl_set(struct file *file, struct perf_event *event,
 			       unsigned int cmd, unsigned long arg);
 u32 perf_persistent_state(struct perf_event *event);
 void perf_persistent_scrub_attr(struct perf_event_attr *attr);
+
+/* Whether it is to be found, under perf_persistent_mutex */
+static inline bool
+perf_persistent_session_lives(const struct perf_persistent_session *session)
+{
+	return session->nr_instances && !session->expired;
+}
 
 static inline struct perf_persistent_instance *
 perf_persistent_instance_first(struct perf_persistent_session *session)

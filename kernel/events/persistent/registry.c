@@ -66,7 +66,7 @@ struct perf_persistent_session *perf_persistent_session_get(u32 id)
 	guard(mutex)(&perf_persistent_mutex);
 
 	session = xa_load(&perf_persistent_sessions, id);
-	if (!session || !session->nr_instances)
+	if (!session || !perf_persistent_session_lives(session))
 		return NULL;
 	kobject_get(&session->kobj);
 
@@ -92,6 +92,25 @@ struct perf_persistent_session *perf_persistent_session_of(struct perf_event *ev
 	kobject_get(&inst->session->kobj);
 
 	return inst->session;
+}
+
+/**
+ * perf_persistent_is_in - whether an event is in a session
+ * @event:   event
+ * @session: session
+ *
+ * Context: may sleep; takes perf_persistent_mutex.
+ */
+bool perf_persistent_is_in(struct perf_event *event,
+			   const struct perf_persistent_session *session)
+{
+	struct perf_persistent_instance *inst;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_of(event);
+
+	return inst && inst->session == session;
 }
 
 /**
@@ -153,9 +172,11 @@ perf_persistent_unlink_first_if_over(struct perf_persistent_session *session)
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	/* It may have been given more time while the work was queued. */
-	if (!session->deadline || ktime_get_boottime_ns() < session->deadline)
+	/* It may have been given more time while the work was queued, but not since. */
+	if (!session->expired &&
+	    (!session->deadline || ktime_get_boottime_ns() < session->deadline))
 		return NULL;
+	session->expired = true;
 
 	inst = perf_persistent_instance_first(session);
 	if (inst) {

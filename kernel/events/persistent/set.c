@@ -17,10 +17,10 @@
 #define PERF_PERSISTENT_SET_STOPS	(PERF_PERSISTENT_SET_DISABLE | PERF_PERSISTENT_SET_HOLD | \
 					 PERF_PERSISTENT_SET_FILTER | PERF_PERSISTENT_SET_PERIOD)
 
-/* What sysfs shows */
-#define PERF_PERSISTENT_SET_SHOWN	(PERF_PERSISTENT_SET_NAME | PERF_PERSISTENT_SET_TTL | \
-					 PERF_PERSISTENT_SET_UID | PERF_PERSISTENT_SET_GID |  \
-					 PERF_PERSISTENT_SET_MODE | PERF_PERSISTENT_SET_COMMITTED)
+/* What is announced; who keeps a session alive sets its time to live all the time. */
+#define PERF_PERSISTENT_SET_ANNOUNCED	(PERF_PERSISTENT_SET_NAME | PERF_PERSISTENT_SET_UID | \
+					 PERF_PERSISTENT_SET_GID | PERF_PERSISTENT_SET_MODE | \
+					 PERF_PERSISTENT_SET_COMMITTED)
 
 /**
  * struct perf_persistent_change - arguments of SET
@@ -224,7 +224,7 @@ static int perf_persistent_set_session(struct perf_persistent_session *session,
 	guard(mutex)(&perf_persistent_mutex);
 
 	/* It ended meanwhile, and gave up its name. */
-	if (!session->nr_instances)
+	if (!perf_persistent_session_lives(session))
 		return -EINVAL;
 
 	if (set->flags & PERF_PERSISTENT_SET_NAME)
@@ -251,7 +251,7 @@ static void perf_persistent_set_event(const struct perf_persistent_set *set,
 	/* As the ioctls of the event do it, which is no more after its end. */
 	if (event->state > PERF_EVENT_STATE_REVOKED) {
 		if ((set->flags & PERF_PERSISTENT_SET_PERIOD) && is_sampling_event(event))
-			_perf_event_period(event, set->period);
+			perf_event_apply_period(event, set->period);
 		if (set->flags & PERF_PERSISTENT_SET_ENABLE)
 			perf_event_for_each_child(event, _perf_event_enable);
 		if (set->flags & PERF_PERSISTENT_SET_DISABLE)
@@ -397,7 +397,7 @@ long perf_persistent_ioctl_set(struct file *file, struct perf_event *event,
 		/* Before a name is made for who may not give it */
 		err = perf_persistent_mode_allows(session, perf_persistent_set_right(session, c)) ?
 		      perf_persistent_set_named(file, session, c) : -EACCES;
-		if (!err && (c->set.flags & PERF_PERSISTENT_SET_SHOWN))
+		if (!err && (c->set.flags & PERF_PERSISTENT_SET_ANNOUNCED))
 			perf_persistent_sysfs_announce(session, KOBJ_CHANGE);
 		kobject_put(&session->kobj);
 	}

@@ -321,7 +321,8 @@ void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
 	guard(mutex)(&perf_persistent_uevent_mutex);
 
 	/* Whether somebody hears it does not matter here. */
-	if (session->kobj.state_in_sysfs)
+	if (session->kobj.state_in_sysfs &&
+	    (action == KOBJ_ADD || session->kobj.state_add_uevent_sent))
 		kobject_uevent(&session->kobj, action);
 }
 

@@ -539,8 +539,8 @@ static const struct file_operations perf_persistent_view_fops = {
  * @session: session of its event, whose perf_persistent_session::control is held
  * @member:  number + 1, or 0 for all
  *
- * Return: 1 if it did not before, 0 if it did, -EOPNOTSUPP if @file is no view, or
- * -EBUSY if it holds instances of another session
+ * Return: 1 if it did not before, 0 if it did, -EOPNOTSUPP if @file is no view, -EINVAL if its event is
+ * not in the session any more, or -EBUSY if it holds instances of another one
  */
 int perf_persistent_view_hold(struct file *file, struct perf_persistent_session *session,
 			      u32 member)
@@ -549,6 +549,12 @@ int perf_persistent_view_hold(struct file *file, struct perf_persistent_session 
 
 	if (file->f_op != &perf_persistent_view_fops)
 		return -EOPNOTSUPP;
+
+	guard(mutex)(&view->lock);
+
+	/* It has left the session since this was looked up. */
+	if (!perf_persistent_is_in(view->event, session))
+		return -EINVAL;
 
 	/* Its event has left a session of which it holds other instances. */
 	if (view->session && view->session != session)

@@ -152,7 +152,7 @@ test_offline() {
 # Stop it when it has begun, for longer than a second.
 test_progress() {
 	begin "A dump that takes longer than a second shows how far it is"
-	for try in 1 2 3 4 5
+	for try in $(seq 20)
 	do
 		perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 &
 		pid=$!

@@ -9,6 +9,7 @@
 
 #define PAGES	8
 #define CYCLES	50
+#define ASKERS	8
 #define RW	(PROT_READ | PROT_WRITE)
 
 /* What a buffer of PAGES takes, in KiB */
@@ -536,6 +537,40 @@ TEST_F(pinned, of_another_user)
 
 	ASSERT_EQ(0, become(0));
 	EXPECT_LT(0, detach(self->fd));
+}
+
+/* However many ask at once, no more memory is pinned than one by one. */
+TEST_F(limits, memory_at_once)
+{
+	int i, status, round, barrier[2], granted;
+	pid_t children[ASKERS];
+	char byte;
+
+	ASSERT_EQ(0, set_sysctl(MLOCK_KB, 0));
+	ASSERT_EQ(0, set_memlock(1));
+	for (round = 0; round < CYCLES; round++) {
+		ASSERT_EQ(0, pipe(barrier));
+		for (i = 0; i < ASKERS; i++) {
+			children[i] = fork();
+			ASSERT_LE(0, children[i]);
+			if (children[i])
+				continue;
+			close(barrier[1]);
+			if (become(USER) || read(barrier[0], &byte, 1))
+				_exit(2);
+			_exit(detach_with_buffer(open_event()) < 0);
+		}
+		close(barrier[0]);
+		close(barrier[1]);
+		for (granted = i = 0; i < ASKERS; i++) {
+			ASSERT_EQ(children[i], waitpid(children[i], &status, 0));
+			ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+			granted += !WEXITSTATUS(status);
+		}
+		EXPECT_EQ(1, granted);
+		stop_all();
+		ASSERT_TRUE(eventually(!registry_count("ids")));
+	}
 }
 
 TEST_HARNESS_MAIN

@@ -8,6 +8,8 @@
 
 #include "persistent.h"
 
+/* Of a group, with 24 bytes each more than 64 KiB */
+#define LARGE		2800
 #define N	100
 #define PAGES	4
 #define VIEWS	20
@@ -511,6 +513,21 @@ TEST_F(group, sibling_closed)
 	EXPECT_EQ(2, values[0]);
 	EXPECT_LE(before, values[2]);
 	EXPECT_GT(50 * N, values[2]);
+}
+
+/* A group is larger than what read(2) would ever copy, if nobody opened it to be read as one. */
+TEST_F(group, too_large)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	struct rlimit files = { LARGE + 64, LARGE + 64 };
+	int fd = VIEW(self->id, 0, .read_format = PERF_FORMAT_GROUP), i;
+	__u64 values[16];
+
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	for (i = 0; i < LARGE; i++)
+		ASSERT_LE(0, event_open(&attr, -1, 0, self->fds[0], 0));
+	EXPECT_EQ(-E2BIG, result(read(fd, values, sizeof(values))));
+	EXPECT_EQ(-E2BIG, window(fd, PERF_EVENT_IOC_RESET));
 }
 
 TEST_HARNESS_MAIN
