@@ -100,6 +100,7 @@ struct perf_persistent_session *perf_persistent_session_of(struct perf_event *ev
  * @session: session
  *
  * Context: may sleep; takes perf_persistent_mutex.
+ * Return: true if it is
  */
 bool perf_persistent_is_in(struct perf_event *event,
 			   const struct perf_persistent_session *session)

@@ -187,11 +187,12 @@ static const struct attribute *perf_persistent_attrs[] = {
 
 static ssize_t perf_persistent_show(struct kobject *kobj, struct attribute *attr, char *buf)
 {
-	struct perf_persistent_session *session = container_of(kobj, struct perf_persistent_session, kobj);
+	struct perf_persistent_session *session;
 	struct perf_persistent_attribute *a;
 
 	guard(mutex)(&perf_persistent_mutex);
 
+	session = container_of(kobj, struct perf_persistent_session, kobj);
 	a = container_of(attr, struct perf_persistent_attribute, attr);
 
 	return a->show(session, buf);

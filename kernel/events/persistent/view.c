@@ -55,7 +55,7 @@ struct perf_persistent_window {
 struct perf_persistent_view {
 	struct perf_event		*event;
 	u64				read_format;
-	struct mutex			lock;
+	struct mutex			lock;	/* for what follows */
 	bool				enabled;
 	struct perf_persistent_window	times[2];
 	struct perf_persistent_window	*counts;
@@ -291,9 +291,9 @@ static ssize_t perf_persistent_view_read(struct file *file, char __user *buf, si
 					 loff_t *ppos)
 {
 	struct perf_persistent_view *view = file->private_data;
-	u64 *out __free(kfree) = NULL;
 	struct perf_persistent_values *v;
 	ssize_t ret;
+	u64 *out;
 
 	ret = security_perf_event_read(view->event);
 	if (ret)
@@ -315,9 +315,12 @@ static ssize_t perf_persistent_view_read(struct file *file, char __user *buf, si
 		return -ENOMEM;
 
 	if (count < ret)
-		return -ENOSPC;
+		ret = -ENOSPC;
+	else if (copy_to_user(buf, out, ret))
+		ret = -EFAULT;
+	kfree(out);
 
-	return copy_to_user(buf, out, ret) ? -EFAULT : ret;
+	return ret;
 }
 
 /* Wake-ups */
@@ -539,8 +542,9 @@ static const struct file_operations perf_persistent_view_fops = {
  * @session: session of its event, whose perf_persistent_session::control is held
  * @member:  number + 1, or 0 for all
  *
- * Return: 1 if it did not before, 0 if it did, -EOPNOTSUPP if @file is no view, -EINVAL if its event is
- * not in the session any more, or -EBUSY if it holds instances of another one
+ * Return: 1 if it did not before, 0 if it did, -EOPNOTSUPP if @file is no view,
+ * -EINVAL if its event is not in the session any more, or -EBUSY if it holds
+ * instances of another one
  */
 int perf_persistent_view_hold(struct file *file, struct perf_persistent_session *session,
 			      u32 member)

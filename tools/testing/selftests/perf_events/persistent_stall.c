@@ -46,7 +46,8 @@ static void *page_that_never_comes(int *uffd)
 	*uffd = syscall(__NR_userfaultfd, O_CLOEXEC);
 	if (*uffd < 0 || ioctl(*uffd, UFFDIO_API, &api))
 		return NULL;
-	page = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	page = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	reg.range.start = addr(page);
 
 	return ioctl(*uffd, UFFDIO_REGISTER, &reg) ? NULL : page;
