@@ -125,7 +125,7 @@ struct perf_persistent_session {
 	bool				expired;
 	struct hrtimer			timer;
 	struct work_struct		expire;
-	struct mutex			control;
+	struct mutex			control;	/* joining, attaching, SET */
 };
 
 /**

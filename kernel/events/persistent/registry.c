@@ -30,6 +30,7 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/perf_persistent.h>
 
+/* Protects the registry, see persistent.h */
 DEFINE_MUTEX(perf_persistent_mutex);
 
 static DEFINE_XARRAY_FLAGS(perf_persistent_sessions, XA_FLAGS_ALLOC1);
