@@ -156,12 +156,15 @@ test_progress() {
 	do
 		perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 &
 		pid=$!
-		while [ -e "/proc/$pid" ]
+		# It runs in slices, so that it is stopped as soon as it has its thread.
+		while kill -STOP $pid 2> /dev/null
 		do
 			set -- "/proc/$pid/task"/*
 			[ $# -gt 1 ] && break
+			kill -CONT $pid
 		done
-		kill -STOP $pid 2> /dev/null && sleep 1.2 && kill -CONT $pid
+		sleep 1.2
+		kill -CONT $pid 2> /dev/null
 		wait $pid || fail "try $try: $(cat "$dir/out")"
 		grep -q "[0-9]* of [0-9]* MB written" "$dir/out" && break
 	done
