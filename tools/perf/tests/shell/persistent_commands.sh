@@ -157,7 +157,7 @@ test_progress() {
 		perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 &
 		pid=$!
 		# It runs in slices, so that it is stopped as soon as it has its thread.
-		while kill -STOP $pid 2> /dev/null
+		while [ -e "/proc/$pid/exe" ] && kill -STOP $pid 2> /dev/null
 		do
 			set -- "/proc/$pid/task"/*
 			[ $# -gt 1 ] && break
