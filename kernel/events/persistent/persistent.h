@@ -276,6 +276,9 @@ struct perf_persistent_instance *
 perf_persistent_instance_find(struct perf_persistent_session *session, u32 nr);
 struct perf_persistent_instance *
 perf_persistent_instance_lookup(const struct perf_persistent_key *key);
+int perf_persistent_visit(struct perf_persistent_session *session,
+			  int (*visit)(struct perf_persistent_instance *inst, void *data),
+			  void *data);
 struct perf_event *
 perf_persistent_get_next(struct perf_persistent_session *session, u32 *nr);
 
@@ -330,17 +333,6 @@ perf_persistent_instance_first(struct perf_persistent_session *session)
 	return rb_entry_safe(rb_first(&session->instances),
 			     struct perf_persistent_instance, node);
 }
-
-static inline struct perf_persistent_instance *
-perf_persistent_instance_next(struct perf_persistent_instance *inst)
-{
-	return rb_entry_safe(rb_next(&inst->node), struct perf_persistent_instance, node);
-}
-
-/* By number */
-#define perf_persistent_for_each_instance(inst, session)		\
-	for (inst = perf_persistent_instance_first(session); inst;	\
-	     inst = perf_persistent_instance_next(inst))
 
 /* Report what happens to an instance, by one of the tracepoints of that class. */
 #define perf_persistent_trace(what, inst)				\

@@ -432,6 +432,65 @@ perf_persistent_instance_lookup(const struct perf_persistent_key *key)
 	return rhashtable_lookup_fast(&perf_persistent_keys, key, perf_persistent_key_params);
 }
 
+/* The instance with the smallest number that is not below @nr, or NULL */
+static struct perf_persistent_instance *
+perf_persistent_instance_from(struct perf_persistent_session *session, u32 nr)
+{
+	struct perf_persistent_instance *inst, *found = NULL;
+	struct rb_node *node = session->instances.rb_node;
+
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	while (node) {
+		inst = rb_entry(node, struct perf_persistent_instance, node);
+		if (inst->nr >= nr) {
+			found = inst;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+
+	return found;
+}
+
+/**
+ * perf_persistent_visit - call a function for each instance of a session
+ * @session: session
+ * @visit:   called with perf_persistent_mutex held; what is not 0 ends the walk
+ * @data:    passed on to @visit
+ *
+ * Goes in steps, so that nobody waits for the mutex until all instances of a large
+ * session have been visited. They may come and go between two steps.
+ *
+ * Context: may sleep; takes perf_persistent_mutex.
+ * Return: what @visit returned last, or 0
+ */
+int perf_persistent_visit(struct perf_persistent_session *session,
+			  int (*visit)(struct perf_persistent_instance *inst, void *data),
+			  void *data)
+{
+	struct perf_persistent_instance *inst;
+	u32 nr = 0;
+	int ret;
+
+	do {
+		guard(mutex)(&perf_persistent_mutex);
+
+		inst = perf_persistent_instance_from(session, nr);
+		for (int i = 0; inst && i < 64; i++) {
+			ret = visit(inst, data);
+			if (ret)
+				return ret;
+			nr = inst->nr + 1;
+			inst = rb_entry_safe(rb_next(&inst->node),
+					     struct perf_persistent_instance, node);
+		}
+	} while (inst);
+
+	return 0;
+}
+
 /**
  * perf_persistent_get_next - walk the events of a session
  * @session: session
@@ -445,27 +504,18 @@ perf_persistent_instance_lookup(const struct perf_persistent_key *key)
 struct perf_event *
 perf_persistent_get_next(struct perf_persistent_session *session, u32 *nr)
 {
-	struct perf_persistent_instance *inst, *found = NULL;
-	struct rb_node *node;
+	struct perf_persistent_instance *inst;
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	for (node = session->instances.rb_node; node; ) {
-		inst = rb_entry(node, struct perf_persistent_instance, node);
-		if (inst->nr >= *nr) {
-			found = inst;
-			node = node->rb_left;
-		} else {
-			node = node->rb_right;
-		}
-	}
-	if (!found)
+	inst = perf_persistent_instance_from(session, *nr);
+	if (!inst)
 		return NULL;
 
-	*nr = found->nr + 1;
-	refcount_inc(&found->event->persistent->users);
+	*nr = inst->nr + 1;
+	refcount_inc(&inst->event->persistent->users);
 
-	return found->event;
+	return inst->event;
 }
 
 /**

@@ -13,26 +13,7 @@
 					 PERF_FORMAT_TOTAL_TIME_RUNNING | \
 					 PERF_FORMAT_ID | PERF_FORMAT_GROUP | PERF_FORMAT_LOST)
 
-/* A CPU that several cgroups are measured on is no choice. */
-static struct perf_persistent_instance *
-perf_persistent_choose_cgroup(struct perf_persistent_session *session, int cpu)
-{
-	struct perf_persistent_instance *inst, *found = NULL;
-
-	perf_persistent_for_each_instance(inst, session) {
-		if (inst->key.member || !inst->key.cgroup || inst->key.cpu != cpu)
-			continue;
-		if (found)
-			return ERR_PTR(-EINVAL);
-		found = inst;
-	}
-
-	return found ?: ERR_PTR(-ENOENT);
-}
-
-/*
- * The instance of member 0 for a task or none, and a CPU or none.
- */
+/* The instance of member 0 for a task or none, and a CPU or none */
 static struct perf_persistent_instance *
 perf_persistent_choose(struct perf_persistent_session *session, struct task_struct *task, int cpu)
 {
@@ -41,12 +22,8 @@ perf_persistent_choose(struct perf_persistent_session *session, struct task_stru
 		.task		= task,
 		.cpu		= cpu,
 	};
-	struct perf_persistent_instance *inst = perf_persistent_instance_lookup(&key);
 
-	if (inst)
-		return inst;
-
-	return task ? ERR_PTR(-ENOENT) : perf_persistent_choose_cgroup(session, cpu);
+	return perf_persistent_instance_lookup(&key) ?: ERR_PTR(-ENOENT);
 }
 
 static struct perf_persistent_instance *
@@ -96,6 +73,43 @@ perf_persistent_get_event(struct perf_persistent_session *session, u64 config,
 	refcount_inc(&inst->event->persistent->users);
 
 	return inst->event;
+}
+
+struct perf_persistent_choice {
+	struct perf_event	*event;
+	int			cpu;
+};
+
+/* A CPU that several cgroups are measured on is no choice. */
+static int perf_persistent_choose_cgroup(struct perf_persistent_instance *inst, void *data)
+{
+	struct perf_persistent_choice *choice = data;
+
+	if (inst->key.member || !inst->key.cgroup || inst->key.cpu != choice->cpu)
+		return 0;
+	if (choice->event)
+		return -EINVAL;
+
+	choice->event = inst->event;
+	refcount_inc(&inst->event->persistent->users);
+
+	return 0;
+}
+
+/* The event of the only cgroup that is measured on a CPU */
+static struct perf_event *
+perf_persistent_get_cgroup_event(struct perf_persistent_session *session, int cpu)
+{
+	struct perf_persistent_choice choice = { .cpu = cpu };
+	int err;
+
+	err = perf_persistent_visit(session, perf_persistent_choose_cgroup, &choice);
+	if (!err)
+		return choice.event ?: ERR_PTR(-ENOENT);
+
+	perf_persistent_put_user(choice.event);
+
+	return ERR_PTR(err);
 }
 
 /*
@@ -165,6 +179,8 @@ static struct file *perf_persistent_open_view(struct perf_persistent_session *se
 		return ERR_PTR(-EACCES);
 
 	event = perf_persistent_get_event(session, attr->config, pid, cpu);
+	if (event == ERR_PTR(-ENOENT) && pid == -1 && cpu != -1)
+		event = perf_persistent_get_cgroup_event(session, cpu);
 	if (IS_ERR(event))
 		return ERR_CAST(event);
 

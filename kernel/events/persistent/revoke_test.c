@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: KUnit tests of a PMU that goes away.
+ * Persistent perf events: KUnit tests of a PMU that goes away, or moves.
  *
- * No PMU that a guest has can be unregistered by user space, so these tests
- * register one of their own.
+ * No PMU that a guest has can be unregistered by user space, nor moves its
+ * events from CPU to CPU, so these tests register one of their own.
  */
 #include <kunit/test.h>
 #include <linux/cpu.h>
+#include <linux/kthread.h>
 
 #include "../internal.h"
 #include "persistent.h"
@@ -24,7 +25,17 @@ static int revoke_add(struct perf_event *event, int flags)
 static void revoke_del(struct perf_event *event, int flags) { }
 static void revoke_start(struct perf_event *event, int flags) { }
 static void revoke_stop(struct perf_event *event, int flags) { }
-static void revoke_read(struct perf_event *event) { }
+
+/* Calls of pmu->read(), and those on a CPU where the event is not */
+static atomic_t revoke_reads;
+static atomic_t revoke_reads_astray;
+
+static void revoke_read(struct perf_event *event)
+{
+	atomic_inc(&revoke_reads);
+	if (event->oncpu != smp_processor_id())
+		atomic_inc(&revoke_reads_astray);
+}
 
 static struct pmu revoke_pmu;
 
@@ -37,6 +48,7 @@ static struct perf_event *revoke_make(struct kunit *test, int cpu)
 
 	revoke_pmu = (struct pmu){
 		.task_ctx_nr	= perf_invalid_context,
+		.scope		= PERF_PMU_SCOPE_SYS_WIDE,
 		.event_init	= revoke_event_init,
 		.add		= revoke_add,
 		.del		= revoke_del,
@@ -122,10 +134,78 @@ static void perf_persistent_revoked_before_test(struct kunit *test)
 	perf_persistent_put_user(event);
 }
 
+static int revoke_reader(void *data)
+{
+	u64 enabled, running;
+
+	while (!kthread_should_stop()) {
+		__perf_event_read_value(data, &enabled, &running);
+		cond_resched();
+	}
+
+	return 0;
+}
+
+/* Read the event until kthread_stop(); it has been read once. */
+static struct task_struct *revoke_read_start(struct kunit *test, struct perf_event *event)
+{
+	struct task_struct *reader = kthread_run(revoke_reader, event, "revoke_reader");
+
+	KUNIT_ASSERT_FALSE(test, IS_ERR(reader));
+	atomic_set(&revoke_reads_astray, 0);
+	atomic_set(&revoke_reads, 0);
+	while (!atomic_read(&revoke_reads))
+		cond_resched();
+
+	return reader;
+}
+
+/* Who reads while the PMU goes away does not look for what it had. */
+static void perf_persistent_revoke_read_test(struct kunit *test)
+{
+	struct task_struct *reader;
+	struct perf_event *event;
+
+	for (int i = 0; i < 20; i++) {
+		event = revoke_make(test, 0);
+		reader = revoke_read_start(test, event);
+		KUNIT_EXPECT_EQ(test, perf_pmu_unregister(&revoke_pmu), 0);
+		KUNIT_EXPECT_EQ(test, kthread_stop(reader), 0);
+		revoke_end(event);
+	}
+}
+
+/* An event that moves to another CPU is read where it is. */
+static void perf_persistent_migrate_read_test(struct kunit *test)
+{
+	struct perf_event *event;
+	struct task_struct *reader;
+
+	if (!cpu_online(1))
+		kunit_skip(test, "needs a second CPU");
+
+	event = revoke_make(test, 0);
+	reader = revoke_read_start(test, event);
+	for (int i = 0; i < 20; i++) {
+		perf_pmu_migrate_context(&revoke_pmu, i % 2, !(i % 2));
+		KUNIT_EXPECT_EQ(test, event->cpu, !(i % 2));
+		atomic_set(&revoke_reads, 0);
+		while (!atomic_read(&revoke_reads))
+			cond_resched();
+	}
+	KUNIT_EXPECT_EQ(test, kthread_stop(reader), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&revoke_reads_astray), 0);
+
+	KUNIT_EXPECT_EQ(test, perf_pmu_unregister(&revoke_pmu), 0);
+	revoke_end(event);
+}
+
 static struct kunit_case perf_persistent_revoke_cases[] = {
 	KUNIT_CASE(perf_persistent_revoke_test),
 	KUNIT_CASE(perf_persistent_revoke_parked_test),
 	KUNIT_CASE(perf_persistent_revoked_before_test),
+	KUNIT_CASE(perf_persistent_revoke_read_test),
+	KUNIT_CASE(perf_persistent_migrate_read_test),
 	{ },
 };
 

@@ -21,6 +21,7 @@
 #include <linux/cpumask.h>
 #include <linux/device.h>
 #include <linux/init.h>
+#include <linux/math64.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 
@@ -35,13 +36,21 @@ static struct pmu perf_persistent_pmu;
 
 struct perf_persistent_attribute {
 	struct attribute	attr;
+	/* One of these; only the first is called with perf_persistent_mutex held. */
 	ssize_t			(*show)(struct perf_persistent_session *session, char *buf);
+	ssize_t			(*show_sum)(struct perf_persistent_session *session, char *buf);
 };
 
 #define PERF_PERSISTENT_ATTR(_name)					\
 	static struct perf_persistent_attribute _name##_attr = {	\
 		.attr	= { .name = __stringify(_name), .mode = 0444 },	\
 		.show	= _name##_show,					\
+	}
+
+#define PERF_PERSISTENT_ATTR_SUM(_name)					\
+	static struct perf_persistent_attribute _name##_attr = {	\
+		.attr	  = { .name = __stringify(_name), .mode = 0444 }, \
+		.show_sum = _name##_show,				\
 	}
 
 static ssize_t name_show(struct perf_persistent_session *session, char *buf)
@@ -92,22 +101,6 @@ static ssize_t instances_show(struct perf_persistent_session *session, char *buf
 }
 PERF_PERSISTENT_ATTR(instances);
 
-static ssize_t cpus_show(struct perf_persistent_session *session, char *buf)
-{
-	/* Protected by perf_persistent_mutex, under which nothing is allocated */
-	static struct cpumask cpus;
-	struct perf_persistent_instance *inst;
-
-	cpumask_clear(&cpus);
-	perf_persistent_for_each_instance(inst, session) {
-		if (inst->key.cpu >= 0)
-			cpumask_set_cpu(inst->key.cpu, &cpus);
-	}
-
-	return sysfs_emit(buf, "%*pbl\n", cpumask_pr_args(&cpus));
-}
-PERF_PERSISTENT_ATTR(cpus);
-
 static ssize_t types_show(struct perf_persistent_session *session, char *buf)
 {
 	struct perf_persistent_member *member;
@@ -121,53 +114,74 @@ static ssize_t types_show(struct perf_persistent_session *session, char *buf)
 }
 PERF_PERSISTENT_ATTR(types);
 
-/* A buffer that is shared counts once: with the first event on its list. */
-static bool perf_persistent_counts_buffer(struct perf_persistent_instance *inst)
+/* Over the instances of a session */
+struct perf_persistent_sums {
+	u64		lost;
+	u64		buffer_bytes;	/* << PERF_PERSISTENT_SHARE_BITS */
+	struct cpumask	*cpus;		/* or NULL */
+};
+
+/* Each instance counts its share of a buffer that several have. */
+#define PERF_PERSISTENT_SHARE_BITS	16
+
+static u64 perf_persistent_buffer_share(struct perf_buffer *rb)
 {
-	struct perf_persistent_instance *other;
-	struct perf_event *event, *first = NULL;
+	if (!rb)
+		return 0;
 
-	if (!inst->rb)
-		return false;
-
-	rcu_read_lock();
-	list_for_each_entry_rcu(event, &inst->rb->event_list, rb_entry) {
-		other = perf_persistent_instance_of(event);
-		if (other && other->session == inst->session) {
-			first = event;
-			break;
-		}
-	}
-	rcu_read_unlock();
-
-	return first == inst->event;
+	return div_u64((u64)(PAGE_SIZE + perf_data_size(rb)) << PERF_PERSISTENT_SHARE_BITS,
+		       READ_ONCE(rb->nr_pins));
 }
+
+static int perf_persistent_sum(struct perf_persistent_instance *inst, void *data)
+{
+	struct perf_persistent_sums *sums = data;
+
+	sums->lost += atomic64_read(&inst->event->lost_samples);
+	sums->buffer_bytes += perf_persistent_buffer_share(inst->rb);
+	if (sums->cpus && inst->key.cpu >= 0)
+		cpumask_set_cpu(inst->key.cpu, sums->cpus);
+
+	return 0;
+}
+
+static ssize_t cpus_show(struct perf_persistent_session *session, char *buf)
+{
+	cpumask_var_t cpus __free(free_cpumask_var) = CPUMASK_VAR_NULL;
+	struct perf_persistent_sums sums = { };
+
+	if (!zalloc_cpumask_var(&cpus, GFP_KERNEL_ACCOUNT))
+		return -ENOMEM;
+
+	sums.cpus = cpus;
+	perf_persistent_visit(session, perf_persistent_sum, &sums);
+
+	return sysfs_emit(buf, "%*pbl\n", cpumask_pr_args(cpus));
+}
+PERF_PERSISTENT_ATTR_SUM(cpus);
 
 static ssize_t buffer_bytes_show(struct perf_persistent_session *session, char *buf)
 {
-	struct perf_persistent_instance *inst;
-	u64 bytes = 0;
+	struct perf_persistent_sums sums = {
+		/* To round */
+		.buffer_bytes = 1ULL << (PERF_PERSISTENT_SHARE_BITS - 1),
+	};
 
-	perf_persistent_for_each_instance(inst, session) {
-		if (perf_persistent_counts_buffer(inst))
-			bytes += PAGE_SIZE + perf_data_size(inst->rb);
-	}
+	perf_persistent_visit(session, perf_persistent_sum, &sums);
 
-	return sysfs_emit(buf, "%llu\n", bytes);
+	return sysfs_emit(buf, "%llu\n", sums.buffer_bytes >> PERF_PERSISTENT_SHARE_BITS);
 }
-PERF_PERSISTENT_ATTR(buffer_bytes);
+PERF_PERSISTENT_ATTR_SUM(buffer_bytes);
 
 static ssize_t lost_show(struct perf_persistent_session *session, char *buf)
 {
-	struct perf_persistent_instance *inst;
-	u64 lost = 0;
+	struct perf_persistent_sums sums = { };
 
-	perf_persistent_for_each_instance(inst, session)
-		lost += atomic64_read(&inst->event->lost_samples);
+	perf_persistent_visit(session, perf_persistent_sum, &sums);
 
-	return sysfs_emit(buf, "%llu\n", lost);
+	return sysfs_emit(buf, "%llu\n", sums.lost);
 }
-PERF_PERSISTENT_ATTR(lost);
+PERF_PERSISTENT_ATTR_SUM(lost);
 
 static const struct attribute *perf_persistent_attrs[] = {
 	&name_attr.attr,
@@ -190,10 +204,12 @@ static ssize_t perf_persistent_show(struct kobject *kobj, struct attribute *attr
 	struct perf_persistent_session *session;
 	struct perf_persistent_attribute *a;
 
-	guard(mutex)(&perf_persistent_mutex);
-
 	session = container_of(kobj, struct perf_persistent_session, kobj);
 	a = container_of(attr, struct perf_persistent_attribute, attr);
+	if (a->show_sum)
+		return a->show_sum(session, buf);
+
+	guard(mutex)(&perf_persistent_mutex);
 
 	return a->show(session, buf);
 }

@@ -360,11 +360,14 @@ static bool perf_persistent_view_has_news(struct perf_persistent_view *view,
 	return news;
 }
 
+/* Not before its count is final */
 static bool perf_persistent_has_ended(struct perf_event *event)
 {
-	u32 state = perf_persistent_state(event);
+	if (event->persistent->ended)
+		return READ_ONCE(event->state) == PERF_EVENT_STATE_DEAD &&
+		       list_empty(&event->child_list);
 
-	return state == PERF_PERSISTENT_STATE_EXITED || event->persistent->ended;
+	return perf_persistent_state(event) == PERF_PERSISTENT_STATE_EXITED;
 }
 
 static __poll_t perf_persistent_view_poll(struct file *file, poll_table *wait)

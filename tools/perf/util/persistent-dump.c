@@ -39,6 +39,7 @@ static void dump__interrupted(int sig)
 struct dump_progress {
 	pthread_t	thread;
 	sem_t		stop;
+	struct timespec	next;
 	int		fd;
 	u64		total;
 	bool		started;
@@ -49,15 +50,13 @@ static void *dump_progress__run(void *arg)
 {
 	const char *end = isatty(STDERR_FILENO) ? "\r" : "\n";
 	struct dump_progress *progress = arg;
-	struct timespec next;
 	struct stat st;
 	u64 total;
 
 	for (;;) {
 		/* The first time after a second: most snapshots take less. */
-		clock_gettime(CLOCK_REALTIME, &next);
-		next.tv_sec++;
-		if (!sem_timedwait(&progress->stop, &next) || errno != ETIMEDOUT)
+		progress->next.tv_sec++;
+		if (!sem_timedwait(&progress->stop, &progress->next) || errno != ETIMEDOUT)
 			break;
 		total = READ_ONCE(progress->total);
 		if (fstat(progress->fd, &st))
@@ -75,6 +74,7 @@ static void dump_progress__start(struct dump_progress *progress, int fd)
 	if (quiet)
 		return;
 	sem_init(&progress->stop, 0, 0);
+	clock_gettime(CLOCK_REALTIME, &progress->next);
 	progress->started = !pthread_create(&progress->thread, NULL, dump_progress__run, progress);
 }
 

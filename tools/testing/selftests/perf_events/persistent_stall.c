@@ -4,6 +4,7 @@
  * nobody else.
  */
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -92,7 +93,7 @@ FIXTURE_SETUP(stall)
 	self->attr = event_attr(TRACEPOINT);
 	self->stalled = variant->one_cpu ? event_open(&self->attr, -1, pin(0), -1, 0) :
 					   event_open(&self->attr, self->target, -1, -1, 0);
-	self->stalled_id = DETACH(self->stalled, .name = addr("stalled"));
+	self->stalled_id = DETACH(self->stalled, .name = addr("stalled"), .buffer_pages = 1);
 	ASSERT_LT(0, self->stalled_id);
 	self->other = event_open(&self->attr, -1, 1, -1, 0);
 	self->other_id = DETACH(self->other, .name = addr("other"));
@@ -160,6 +161,28 @@ TEST_F(stall, others_go_on)
 	EXPECT_EQ(0, SET(view, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
 	EXPECT_TRUE(eventually(!registry_has(self->other_id)));
 	EXPECT_TRUE(is_stalled(self->reader));
+}
+
+/* A session that has expired hangs up once it counts no more. */
+TEST_F(stall, hangs_up_when_it_is_over)
+{
+	struct pollfd p = { .events = POLLIN, .fd = reopen(self->stalled_id) };
+	struct answer a;
+	__u64 last;
+
+	ASSERT_LE(0, p.fd);
+	EXPECT_EQ(0, SET(p.fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
+	EXPECT_TRUE(eventually(!query(p.fd, &a) &&
+			       a.info.ended == PERF_PERSISTENT_STATE_EXPIRED));
+	EXPECT_TRUE(is_stalled(self->reader));
+	EXPECT_LE(0, poll(&p, 1, 0));
+	EXPECT_FALSE(p.revents & POLLHUP);
+
+	kill(self->reader, SIGKILL);
+	EXPECT_TRUE(eventually(poll(&p, 1, 0) == 1 && p.revents & POLLHUP));
+	last = count(p.fd);
+	drive(TRACEPOINT, 1);
+	EXPECT_EQ(last, count(p.fd));
 }
 
 /* Somebody who waits for it himself does not stop others either. */
