@@ -28,7 +28,7 @@ MAKEOVERRIDES :=
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
-.PHONY: help run test stress shell check baseline bench tree refresh port deps kernel perf selftests guest clean
+.PHONY: help run test stress shell check baseline bench tree refresh port deps kernel perf selftests guest readers clean
 
 help: ## Show this text
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r name text; do \
@@ -42,6 +42,7 @@ run: deps tree ## Show a session in the guest: record, count, let programs run, 
 
 test: deps tree ## Run all tests, on plain and debug kernels
 	$(call build,kernels perf selftests guest)
+	$(if $(filter plain,$(KERNELS)),$(if $(BASE),,@scripts/build readers))
 	@tests/run $(KERNELS)
 
 stress: KERNELS = $(or $(K),$(if $(BASE),plain,debug))
@@ -96,6 +97,9 @@ selftests: tree ## Build the selftests
 
 guest: tree ## Build the guest's file system, with perf and the selftests
 	$(call build,perf selftests guest)
+
+readers: deps ## Fetch Debian's programs that read perf events, for the guest
+	@scripts/build readers
 
 clean: ## Remove what was built, but not the kernel tree
 	rm -rf $(O)/x86_64 $(O)/arm64 $(O)/[0-9]* $(O)/log
