@@ -28,7 +28,7 @@ MAKEOVERRIDES :=
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
-.PHONY: help run test stress shell check baseline bench tree refresh port deps kernel perf selftests guest readers clean
+.PHONY: help run test stress sanitize shell check baseline bench tree refresh port deps kernel perf selftests guest clean
 
 help: ## Show this text
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r name text; do \
@@ -49,6 +49,10 @@ stress: KERNELS = $(or $(K),$(if $(BASE),plain,debug))
 stress: deps tree ## Run the stress test for MINUTES, on the debug kernel
 	$(call build,kernels perf selftests guest)
 	@PERSISTENT_STRESS_SECONDS=$$(($(MINUTES) * 60)) T=persistent_stress tests/run $(KERNELS)
+
+sanitize: deps tree ## Run perf's tests with a perf that looks for errors of its own (ASan, UBSan)
+	@scripts/build plain perf selftests guest sanitized
+	@tests/run sanitized
 
 shell: KERNELS = $(or $(K),plain)
 shell: deps tree ## Boot the guest with a shell at your terminal
@@ -97,9 +101,6 @@ selftests: tree ## Build the selftests
 
 guest: tree ## Build the guest's file system, with perf and the selftests
 	$(call build,perf selftests guest)
-
-readers: deps ## Fetch Debian's programs that read perf events, for the guest
-	@scripts/build readers
 
 clean: ## Remove what was built, but not the kernel tree
 	rm -rf $(O)/x86_64 $(O)/arm64 $(O)/[0-9]* $(O)/log
