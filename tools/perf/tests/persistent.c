@@ -7,11 +7,14 @@
 #include <string.h>
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
+#include <linux/string.h>
 #include "debug.h"
-#include "persistent.h"
-#include "persistent-info.h"
-#include "persistent-json.h"
-#include "persistent-read.h"
+#include "persistent/cmd.h"
+#include "persistent/info.h"
+#include "persistent/json.h"
+#include "persistent/read.h"
+#include "persistent/registry.h"
+#include "persistent/values.h"
 #include "strbuf.h"
 #include "tests.h"
 
@@ -78,6 +81,91 @@ static int test__types(struct test_suite *test __maybe_unused, int subtest __may
 	return TEST_OK;
 }
 
+static bool fits(const char *events, int width, const char *expected)
+{
+	char *text = persistent__fit_events(events, width);
+	bool same = text && !strcmp(text, expected);
+
+	if (!same)
+		pr_debug("'%s' and not '%s'\n", text, expected);
+	free(text);
+	return same;
+}
+
+/* The events are whole if they fit, tracepoints in groups if not, and cut at last. */
+static int test__width(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	static const char events[] =
+		"sched:a\ncpu-clock\nsched:bcd\n7:0x1\n7:0x2\nschedx:a\nsched:a";
+	static const char whole[] = "sched:a cpu-clock sched:bcd 7:0x1 7:0x2 schedx:a sched:a";
+	static const char groups[] = "sched:* (3) cpu-clock 7:0x1 7:0x2 schedx:a";
+
+	TEST_ASSERT_VAL("any width", fits(events, 0, whole));
+	TEST_ASSERT_VAL("same width", fits(events, 56, whole));
+	TEST_ASSERT_VAL("groups", fits(events, 55, groups));
+	TEST_ASSERT_VAL("groups that fit", fits(events, 42, groups));
+	TEST_ASSERT_VAL("cut", fits(events, 41, "sched:* (3) cpu-clock 7:0x1 7:0x2 sche..."));
+	TEST_ASSERT_VAL("little room", fits(events, 2, ".."));
+	TEST_ASSERT_VAL("nothing", fits("", 1, ""));
+	return TEST_OK;
+}
+
+static int test__states(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	struct perf_persistent_info instances[] = {
+		{ .member = 1, .cpu = 0, .pid = -1 }, { .member = 1, .cpu = 2, .pid = -1 },
+		{ .member = 3, .cpu = 1, .pid = -1 }, { .member = 3, .cpu = 3, .pid = -1 },
+	};
+	struct perf_persistent_query query = {};
+	char buf[64];
+	int nr = ARRAY_SIZE(instances);
+
+	persistent__scnprintf_state(buf, sizeof(buf), &query, instances, nr);
+	TEST_ASSERT_VAL(buf, !strcmp(buf, "enabled"));
+	instances[0].state = PERF_PERSISTENT_STATE_DISABLED;
+	instances[1].state = PERF_PERSISTENT_STATE_OFFLINE;
+	persistent__scnprintf_state(buf, sizeof(buf), &query, instances, nr);
+	TEST_ASSERT_VAL(buf, !strcmp(buf, "1 of 4 offline"));
+	query.flags = PERF_PERSISTENT_UNCOMMITTED;
+	persistent__scnprintf_state(buf, sizeof(buf), &query, instances, nr);
+	TEST_ASSERT_VAL(buf, !strcmp(buf, "setting up"));
+
+	persistent__scnprintf_cpus(buf, sizeof(buf), instances, nr);
+	TEST_ASSERT_VAL(buf, !strcmp(buf, "0-3"));
+	TEST_ASSERT_VAL("side-band only", persistent__drop_side_band("1:0x9\n1:0x9", instances,
+								     nr) == nr);
+	TEST_ASSERT_VAL("no side-band", persistent__drop_side_band("1:0x90\n1:0x0", instances,
+								   nr) == nr);
+	nr = persistent__drop_side_band("1:0x0\n1:0x9", instances, nr);
+	persistent__scnprintf_cpus(buf, sizeof(buf), instances, nr);
+	TEST_ASSERT_VAL(buf, nr == 2 && !strcmp(buf, "0,2"));
+	return TEST_OK;
+}
+
+static int test__targets(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	struct perf_persistent_info instances[] = { { .pid = 7 }, { .pid = 7 }, { .pid = 7 } };
+	char buf[16];
+
+	persistent__scnprintf_target(buf, sizeof(buf), instances, 3, "0-2");
+	TEST_ASSERT_VAL(buf, !strcmp(buf, "pid 7"));
+	instances[1].pid = 8;
+	persistent__scnprintf_target(buf, sizeof(buf), instances, 3, "0-2");
+	TEST_ASSERT_VAL(buf, !strcmp(buf, "2 tasks"));
+	instances[2].pid = 0;
+	persistent__scnprintf_target(buf, sizeof(buf), instances, 3, "");
+	TEST_ASSERT_VAL(buf, !strcmp(buf, "tasks"));
+	persistent__scnprintf_target(buf, sizeof(buf), NULL, -EACCES, "");
+	TEST_ASSERT_VAL(buf, !strcmp(buf, "tasks"));
+	persistent__scnprintf_target(buf, sizeof(buf), NULL, -EACCES, "3");
+	TEST_ASSERT_VAL(buf, !strcmp(buf, "CPU 3"));
+	persistent__scnprintf_target(buf, sizeof(buf), NULL, -EACCES, "0,2-4,6");
+	TEST_ASSERT_VAL(buf, !strcmp(buf, "CPUs 0,2-4,6"));
+	persistent__scnprintf_target(buf, sizeof(buf), NULL, -EACCES, "0,2-4,6,8,10");
+	TEST_ASSERT_VAL(buf, !strcmp(buf, "7 CPUs"));
+	return TEST_OK;
+}
+
 static int test__modes(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	char buf[PERSISTENT_MODE_SIZE];
@@ -133,13 +221,62 @@ static int test__text(struct test_suite *test __maybe_unused, int subtest __mayb
 	return TEST_OK;
 }
 
+static int test__ttls(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	const char * const bad[] = {
+		"", "0", "0s", "-1", "+1", " 1", "1 ", "1x", "1hh", "s", "1.5h",
+		"18446744073709551617", "4611686019s", "53377d",
+	};
+
+	TEST_ASSERT_VAL("1", persistent__parse_ttl("1") == 1000000000ULL);
+	TEST_ASSERT_VAL("90s", persistent__parse_ttl("90s") == 90000000000ULL);
+	TEST_ASSERT_VAL("15m", persistent__parse_ttl("15m") == 15 * 60000000000ULL);
+	TEST_ASSERT_VAL("2h", persistent__parse_ttl("2h") == 2 * 3600000000000ULL);
+	TEST_ASSERT_VAL("1d", persistent__parse_ttl("1d") == 24 * 3600000000000ULL);
+	TEST_ASSERT_VAL("the longest", persistent__parse_ttl("4611686018s"));
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		TEST_ASSERT_VAL(bad[i], !persistent__parse_ttl(bad[i]));
+	return TEST_OK;
+}
+
+/* Labels are escaped, and units are base units. */
+static int test__openmetrics(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	static const char name[] = "perf_persistent_energy_joules_total{session=\"web\",";
+	static const char labels[] = "event=\"a\\\"\\\\\\n\",member=\"2\",cgroup=\"/c\"} 1.500000000\n";
+	struct read_line line = {
+		.session = "web", .member = 2, .label = "a\"\\\n", .cgroup = "/c",
+		.unit = "Joules", .scale = 0.5, .raw = 3,
+		.counts = { .val = 6, .ena = 2, .run = 1 },
+	};
+	struct openmetrics metrics = {};
+	char buf[4096] = "", *at;
+	FILE *fp = fmemopen(buf, sizeof(buf), "w");
+	int err;
+
+	TEST_ASSERT_VAL("no memory", fp);
+	err = openmetrics__add(&metrics, &line);
+	openmetrics__print(&metrics, fp);
+	openmetrics__exit(&metrics);
+	fclose(fp);
+	TEST_ASSERT_VAL("no memory", !err);
+	at = strstr(buf, name);
+	TEST_ASSERT_VAL(buf, at && strstarts(at + strlen(name), labels));
+	return TEST_OK;
+}
+
 static struct test_case persistent_tests[] = {
 	TEST_CASE("Names", names),
 	TEST_CASE("Ids", ids),
 	TEST_CASE("Types in sysfs", types),
+	TEST_CASE("Events in a column", width),
+	TEST_CASE("States of instances", states),
+	TEST_CASE("Targets of instances", targets),
 	TEST_CASE("Modes", modes),
 	TEST_CASE("Units of labels", units),
 	TEST_CASE("Text of others", text),
+	TEST_CASE("Times to live", ttls),
+	TEST_CASE("OpenMetrics", openmetrics),
 	{ .name = NULL, }
 };
 

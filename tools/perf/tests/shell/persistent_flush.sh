@@ -52,7 +52,7 @@ test_room() {
 	do
 		run_programs 30
 		flush
-		grep -q "lost" "$dir/out" && fail "$(cat "$dir/out")"
+		grep -q "dropped" "$dir/out" && fail "$(cat "$dir/out")"
 	done
 	expect_execs 90
 	finish
@@ -62,12 +62,14 @@ test_lost() {
 	begin "What found no room is counted, once, and the first records stay"
 	stop
 	rm -f "$log" "$log.pos"
-	start 1
-	run_programs 30
+	# A page is full after a tenth of the time.
+	must perf record --persistent="$name,full" -a -e cpu-clock -c 1000000 -m 1
+	sleep 1
+	must perf persistent disable "$name"
 	flush
-	grep -q "want of room in the buffer: [1-9]" "$dir/out" || fail "no loss is told"
+	grep -q "dropped, buffer full: [1-9][0-9]* samples" "$dir/out" || fail "no loss is told"
 	flush
-	grep -q "want of room" "$dir/out" && fail "it is told again"
+	grep -q "dropped" "$dir/out" && fail "it is told again"
 	perf script -i "$log" -D 2> /dev/null | grep -q "LOST_SAMPLES:.* lost samples :[1-9]" ||
 		fail "the log does not say it"
 	rm -f "$log" "$log.pos"
@@ -102,6 +104,151 @@ test_torn_log() {
 	finish
 }
 
+# It forks again and again, and ends when there is the file go.
+start_waiting() {
+	cp "$(command -v sh)" "$dir/waiting"
+	"$dir/waiting" -c "until [ -e $dir/go ]; do sleep 0.1; : > $dir/forked; done" &
+	waiting=$!
+}
+
+# The second time, it has forked since this was called.
+wait_for_fork() {
+	for time in first second
+	do
+		rm -f "$dir/forked"
+		wait_for [ -e "$dir/forked" ] || fail "no $time fork"
+	done
+}
+
+test_new_log() {
+	begin "A log that is begun later has names and mappings, of what has ended too"
+	must perf record --persistent="$name,full" -a -e sched:sched_process_fork -m 256
+	start_waiting
+	wait_for_fork
+	must perf persistent flush -o "$dir/first" "$name"
+	wait_for_fork
+	# As logrotate does, and by hand with what belongs to it
+	mv "$dir/first" "$dir/first.old"
+	must perf persistent flush -o "$dir/first" "$name"
+	wait_for_fork
+	touch "$dir/go"
+	wait $waiting
+	must perf persistent flush -o "$dir/second" "$name"
+	for file in "$dir/first" "$dir/second"
+	do
+		perf script --show-mmap-events -i "$file" 2> "$dir/err" | grep -q "$dir/waiting" ||
+			fail "$file has no mappings: $(cat "$dir/err")"
+		perf script -F comm,pid -i "$file" 2> "$dir/err" > "$dir/comms"
+		grep -q "^ *waiting  *$waiting *$" "$dir/comms" || fail "$file has no names"
+		grep -q "^ *:$waiting " "$dir/comms" && fail "$file lacks names"
+	done
+	for file in "$dir/first.old" "$dir/first" "$dir/second"
+	do
+		perf script -F pid,time -i "$file" 2> /dev/null
+	done | sort | uniq -d > "$dir/twice"
+	[ -s "$dir/twice" ] && fail "records are in two logs: $(cat "$dir/twice")"
+	stop
+	finish
+}
+
+test_pipe() {
+	begin "What goes to a pipe makes room, and what could not be written does not"
+	start 64
+	run_programs 4
+	if [ -c /dev/full ]
+	then
+		perf persistent flush -o - "$name" > /dev/full 2> "$dir/out" &&
+			fail "a full disk is no error"
+	fi
+	perf persistent flush -o - "$name" 2> "$dir/out" > "$dir/pipe"
+	perf script -i - < "$dir/pipe" 2> "$dir/err" |
+		grep "$exec_event: *filename=$prog " > "$dir/execs"
+	[ "$(wc -l < "$dir/execs")" -eq 4 ] || fail "the pipe has '$(cat "$dir/execs" "$dir/err")'"
+	grep -q "MB to standard output" "$dir/out" || fail "it says '$(cat "$dir/out")'"
+	perf persistent flush -o - "$name" 2> "$dir/out" | perf script -i - 2> "$dir/err" |
+		grep "filename=$prog " && fail "the second flush has them again"
+	[ -e ./- ] && fail "there is a file -"
+	must_fail "for logs" perf persistent flush -o - --max-size 1M "$name"
+	finish
+}
+
+# All rotated logs together have that many execs, none of them twice.
+expect_rotated_execs() {
+	rm -f "$dir/all"
+	for file in "$dir"/rotated "$dir"/rotated.[0-9]*
+	do
+		[ -e "$file" ] || continue
+		perf script -i "$file" 2> "$dir/err" >> "$dir/all"
+		grep -qiE "unknown|invalid|corrupt|found .* (bad|unordered)" "$dir/err" &&
+			fail "$file is unreadable: $(cat "$dir/err")"
+	done
+	grep "$exec_event: *filename=$prog " "$dir/all" > "$dir/execs"
+	count=$(wc -l < "$dir/execs")
+	[ "$count" -eq "$1" ] || fail "$count of $1 execs are in all logs: $(ls "$dir")"
+	[ -z "$(sort "$dir/execs" | uniq -d)" ] || fail "some are there twice"
+	grep -v "^ *prog " "$dir/execs" && fail "programs have no names"
+}
+
+test_rotation() {
+	begin "A log is rotated by size and age, and each is complete by itself"
+	for _ in 1 2 3
+	do
+		run_programs 2
+		must perf persistent flush -o "$dir/rotated" --max-size 1K "$name"
+	done
+	grep -q "renamed $dir/rotated to $dir/rotated.1" "$dir/out" || fail "'$(cat "$dir/out")'"
+	[ -e "$dir/rotated.2" ] || fail "there are only $(ls "$dir")"
+	expect_rotated_execs 6
+	run_programs 2
+	must perf persistent flush -o "$dir/rotated" --max-size 1G --max-age 1d "$name"
+	[ -e "$dir/rotated.3" ] && fail "rotated too soon"
+	sed 's/^b 0 .*/b 0 1000/' "$dir/rotated.pos" > "$dir/pos"
+	cat "$dir/pos" > "$dir/rotated.pos"
+	run_programs 2
+	must perf persistent flush -o "$dir/rotated" --max-age 1d "$name"
+	[ -e "$dir/rotated.3" ] || fail "not rotated by age: $(cat "$dir/pos")"
+	expect_rotated_execs 10
+	# A gap in the row is filled, and nothing beyond it moves.
+	rm -f "$dir/rotated.2"
+	cp "$dir/rotated.3" "$dir/oldest"
+	must perf persistent flush -o "$dir/rotated" --max-size 1K --keep 9 "$name"
+	cmp -s "$dir/rotated.3" "$dir/oldest" || fail "rotated.3 was moved"
+	[ -e "$dir/rotated.4" ] && fail "there is one more"
+	must perf persistent flush -o "$dir/rotated" --max-size 1K --keep 2 "$name"
+	[ -e "$dir/rotated.2" ] || fail "there are only $(ls "$dir")"
+	[ -e "$dir/rotated.3" ] && fail "more than 2 are kept"
+	must_fail "Add --max-size or --max-age" \
+		perf persistent flush -o "$dir/rotated" --keep 2 "$name"
+	rm -f "$dir/rotated"*
+	finish
+}
+
+test_rotation_killed() {
+	begin "However often a flush that rotates is killed, nothing is lost or there twice"
+	for i in 1 2 3 4 5 6 7 8 9
+	do
+		run_programs 3
+		perf persistent flush -q -o "$dir/rotated" --max-size 1K "$name" > /dev/null 2>&1 &
+		pid=$!
+		sleep "0.$i"
+		kill -KILL $pid 2> /dev/null
+		wait $pid 2> /dev/null
+	done
+	# Killed when it had renamed the log, and nothing else
+	must perf persistent flush -o "$dir/rotated" --max-size 1K "$name"
+	mv "$dir/rotated" "$dir/rotated.99"
+	run_programs 3
+	must perf persistent flush -o "$dir/rotated" --max-size 1K "$name"
+	# ... or had made the new one, too
+	mv "$dir/rotated" "$dir/rotated.98"
+	: > "$dir/rotated"
+	run_programs 3
+	must perf persistent flush -o "$dir/rotated" --max-size 1K "$name"
+	expect_rotated_execs 33
+	stop
+	finish
+}
+
 test_refused() {
 	begin "What cannot be flushed, or appended to, is refused by name"
 	must_fail "no-such" perf persistent flush -o "$dir/x" no-such
@@ -132,7 +279,7 @@ test_refused() {
 	expect_execs 49
 	stop
 	start 64
-	must_fail "$log is of another recording" perf persistent flush -o "$log" "$name"
+	must_fail "$log is of another session" perf persistent flush -o "$log" "$name"
 	expect_execs 49
 	stop
 	must perf record --persistent="$name" -a -e $exec_event
@@ -151,6 +298,10 @@ test_lost
 test_killed
 test_torn_log
 test_refused
+test_new_log
+test_pipe
+test_rotation
+test_rotation_killed
 
 cleanup
 exit $err

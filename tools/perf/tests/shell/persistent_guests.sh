@@ -27,7 +27,7 @@ must_exclude() {
 	look
 	grep "^$name " "$dir/list" | grep -q "$mark" && fail "$*: list marks it"
 	grep -q "includes guests" "$dir/verbose" && fail "$*: list -v marks it"
-	grep -q '"includes_guests": false' "$dir/ours" || fail "$*: list -j says $(cat "$dir/ours")"
+	grep -q '"includes-guests": false' "$dir/ours" || fail "$*: list -j says $(cat "$dir/ours")"
 }
 
 # must_include TEXT: list says that it counts in guests
@@ -35,7 +35,7 @@ must_include() {
 	look
 	grep "^$name " "$dir/list" | grep -q "$mark" || fail "$*: list does not mark it"
 	grep -q "^ *member .*includes guests" "$dir/verbose" || fail "$*: list -v does not"
-	grep -q '"includes_guests": true' "$dir/ours" || fail "$*: list -j says $(cat "$dir/ours")"
+	grep -q '"includes-guests": true' "$dir/ours" || fail "$*: list -j says $(cat "$dir/ours")"
 }
 
 # can_count EVENT: whether there is a PMU that counts it
@@ -100,7 +100,7 @@ test_others() {
 	as_nobody perf persistent list > "$dir/list" 2>&1
 	grep "^$name " "$dir/list" | grep -q "$mark" && fail "list marks it for anybody"
 	as_nobody perf persistent list -j > "$dir/json" 2>&1
-	grep "\"name\": \"$name\"" "$dir/json" | grep -q includes_guests &&
+	grep "\"name\": \"$name\"" "$dir/json" | grep -q includes-guests &&
 		fail "list -j tells anybody"
 	stop
 	finish

@@ -90,6 +90,7 @@ test_history() {
 	[ "$(count_execs "$dir/data")" -eq 1 ] || fail "without it, it begins before"
 	must_fail "overwrites the oldest" \
 		perf record -e "persistent/$name/" --consume -o "$dir/x" true
+	[ "$(wc -l < "$dir/out")" -eq 1 ] || fail "more than one error: $(cat "$dir/out")"
 	must_fail "run already" perf record -e cpu-clock --history -o "$dir/x" true
 	finish
 }

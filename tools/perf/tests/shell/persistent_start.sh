@@ -419,7 +419,12 @@ test_stat() {
 	if grep -q "^cycles is left out" "$dir/out"
 	then
 		must_fail "cycles" perf stat --persistent="$name-2" -e cycles
-		must_fail "cycles" perf record --persistent="$name-2"
+		must_fail "cycles" perf record --persistent="$name-2" -e cycles
+		must_succeed "^cycles is not supported here, falling back to cpu-clock" \
+			perf record --persistent="$name-2" -a
+		grep -q "^$name-2: id [0-9]*, cpu-clock on CPUs" "$dir/out" ||
+			fail "perf says '$(cat "$dir/out")'"
+		stop "$name-2"
 	fi
 	stop
 	finish
@@ -444,7 +449,9 @@ test_ttl() {
 	done
 	must perf record --persistent="$name",full,ttl=1s -a -e cpu-clock
 	wait_for is_gone "$name" || fail "it does not end"
-	for bad in ttl=0 ttl=-1 ttl= ttl=1ms ttl=99999999999999999999 ttl=200000d time=1
+	for bad in ttl=0 ttl=-1 ttl= ttl=1ms ttl=99999999999999999999 ttl=200000d time=1 ttl \
+		   full=1 mode=0999 mode=01000 mode=-1 mode= mode=rw-r----- group=no-such-group \
+		   group= group owner=no-such-user owner=
 	do
 		must_fail "$name,$bad: '$bad'" perf record --persistent="$name,$bad" -e cpu-clock
 	done
@@ -464,6 +471,42 @@ test_names() {
 	must_fail "kernel" perf stat --persistent=p12345 -e cpu-clock
 	start stat -e cpu-clock
 	must_fail "$name: the name is taken" perf record --persistent="$name" -e cpu-clock
+	stop
+	finish
+}
+
+test_words() {
+	begin "A name that an event could have is found between the slashes; a term is refused"
+	for word in r1 rec race read cycles
+	do
+		exists $word && continue
+		must perf stat --persistent=$word -a -e cpu-clock
+		must_succeed cpu-clock perf stat -e "persistent/$word/" true
+		stop $word
+	done
+	for word in id event instance config period name cpu
+	do
+		must_fail "'$word' is a term of events" perf stat --persistent=$word -e cpu-clock
+	done
+	for word in full ttl mode group owner =full full,ttl=1s ttl=1s mode=0640,full
+	do
+		must_fail "--persistent=,${word#=}\|--persistent=,${word%%,*}" \
+			perf record --persistent="$word" -e cpu-clock
+	done
+	finish
+}
+
+test_buffers() {
+	begin "The sum and the number of buffers are said, and what empties those that fill"
+	sum=$((2 * cpus * 64 * page / 1024))
+	must_succeed ", \(${sum}K\|$((sum / 1024))M\) in $((2 * cpus)) buffers, overwriting" \
+		perf record --persistent="$name" -a -e cpu-clock -F 9 -m 64
+	grep -q "perf persistent dump $name'" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
+	stop
+	must_succeed "in $((2 * cpus)) buffers, until full" \
+		perf record --persistent="$name",full -a -e cpu-clock -F 9 -m 64
+	grep -q "perf persistent flush -o <log> $name'" "$dir/out" ||
+		fail "perf says '$(cat "$dir/out")'"
 	stop
 	finish
 }
@@ -523,7 +566,24 @@ test_user() {
 	echo 2 > $sysctl/perf_event_paranoid
 	uid=$(as_nobody id -u)
 	must_fail "perf_event_paranoid" as_nobody perf stat --persistent="$name" -a -e cpu-clock:u
-	must_fail "modifier u" as_nobody perf stat --persistent="$name" -e cpu-clock true
+	must_succeed "^task-clock .*perf_event_paranoid.*, falling back to task-clock:u" \
+		as_nobody perf stat --persistent="$name" -e task-clock true
+	grep -q "^u$uid-$name: id [0-9]*, task-clock:u of command" "$dir/out" ||
+		fail "perf says '$(cat "$dir/out")'"
+	stop "u$uid-$name"
+	must_succeed "^cpu-clock takes the right.*, falling back to cpu-clock:u" \
+		as_nobody perf record --persistent="$name" -e cpu-clock -m 1 true
+	stop "u$uid-$name"
+	must as_nobody perf record --persistent="$name" -m 1 true
+	stop "u$uid-$name"
+	must_fail "owner= takes CAP_PERFMON" \
+		as_nobody perf stat --persistent="$name,owner=root" -e task-clock:u true
+	must_fail "group= takes CAP_PERFMON, or a group that you are in" \
+		as_nobody perf stat --persistent="$name,group=root" -e task-clock:u true
+	must as_nobody perf stat --persistent="$name,mode=0644,group=$(as_nobody id -gn)" \
+		-e task-clock:u true
+	must_succeed "mode rw-r--r--, group $(as_nobody id -gn)" perf persistent list -v
+	stop "u$uid-$name"
 	must_fail perf_event_persistent_max_ttl \
 		as_nobody perf stat --persistent="$name",ttl=100d -e cpu-clock:u true
 	must_fail "perf_event_mlock_kb" \
@@ -533,6 +593,47 @@ test_user() {
 	[ "$(value "u$uid-$name" time_left)" -gt 0 ] || fail "it lives for ever"
 	perf persistent stop "u$uid-$name" > /dev/null || fail "it cannot be stopped"
 	restore
+	finish
+}
+
+test_delegated() {
+	begin "mode=, group= and owner= let a user do what the mode says, and nobody else"
+	if ! as_nobody perf version > /dev/null 2>&1 || [ ! -w $sysctl/perf_event_paranoid ]
+	then
+		skip "no user to be"
+		return
+	fi
+	echo 2 > $sysctl/perf_event_paranoid
+	group=$(as_nobody id -gn)
+	start stat -a -e cpu-clock
+	must_fail "owned by root" as_nobody perf persistent read "$name"
+	stop
+	must_succeed ", mode rw-r-----, group $group$" \
+		perf stat --persistent="$name,mode=0640,group=$group" -a -e cpu-clock
+	must_succeed "cpu-clock" as_nobody perf persistent read "$name"
+	must_fail "owned by root" as_nobody perf persistent stop "$name"
+	stop
+	must perf record --persistent="$name,mode=640,group=root" -a -e cpu-clock -F 99 -m 4
+	must_fail "owned by root" as_nobody perf persistent dump -o "/tmp/$name.data" "$name"
+	stop
+	must_succeed ", mode rw-------, owner nobody$" \
+		perf stat --persistent="$name,mode=600,owner=nobody,ttl=1h" -a -e cpu-clock
+	has uid "$(as_nobody id -u)"
+	restore
+	stop
+	finish
+}
+
+test_no_equal_sign() {
+	begin "A name behind a blank is not taken for a command"
+	for tool in record stat
+	do
+		must_fail "no command '$name', did you mean --persistent=$name" \
+			perf $tool --persistent "$name" -e cpu-clock
+	done
+	must perf stat --persistent true
+	given=$(sed -n 's/^\(p[0-9]*\): id.*/\1/p' "$dir/out")
+	stop "$given"
 	finish
 }
 
@@ -553,9 +654,13 @@ test_filter
 test_stat
 test_ttl
 test_names
+test_words
+test_buffers
 test_refused
 test_limits
 test_user
+test_delegated
+test_no_equal_sign
 test_killed
 
 cleanup

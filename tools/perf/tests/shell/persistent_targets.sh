@@ -39,7 +39,7 @@ read_is() {
 parts_are() {
 	perf persistent read -A -x, "$1" > "$dir/read" 2>&1
 	is "read -A $1: $2" \
-	   "$(awk -F, -v e="$2" '$4 == e { n += $2 } END { print n + 0 }' "$dir/read")" "$3"
+	   "$(awk -F, -v e="$2" '$3 == e { n += $1 } END { print n + 0 }' "$dir/read")" "$3"
 }
 
 # stat_is FILE EVENT WANTED: what a perf stat -x, wrote there
@@ -92,10 +92,7 @@ test_process() {
 	follow threads perf stat --per-thread -o "$dir/threads" -e "persistent/$name-2/"
 	touch "$dir/go"
 	wait $pid || fail "the process fails"
-	followed stat threads
-	# There is nothing to follow any more.
-	# shellcheck disable=SC2154
-	wait "$record"
+	followed record stat threads
 
 	for each in "$name" "$name-2"
 	do
@@ -121,11 +118,13 @@ test_process() {
 test_threads() {
 	begin "A process with threads: what they do from now on, exactly"
 	perf stat --persistent="$name" -e $pipe_write --filter 'count == 4' \
-		-- sh -c "echo \$\$ $name > $dir/pid; exec perf bench sched pipe -T -l 3000" \
+		-- sh -c "echo \$\$ $name > $dir/pid; until [ -e $dir/bench ]; do sleep 0.1; done; \
+			  exec perf bench sched pipe -T -l 3000" \
 		> "$dir/threads.out" 2>&1 &
 	waiting=$!
 	wait_for [ -s "$dir/pid" ] || fail "$(cat "$dir/threads.out")"
 	read -r pid _ < "$dir/pid"
+	touch "$dir/bench"
 	tries=1000000
 	# Without a pause, or they have ended.
 	until set -- "/proc/$pid/task"/* && [ $# -ge 3 ]
@@ -170,6 +169,7 @@ test_command() {
 	perf stat --persistent="$name" -e $call -- perf bench syscall basic -l 500 > "$dir/out" 2>&1
 	read_is "$name" $call 500
 	must perf stat -x, -o "$dir/stat" --per-thread -e "persistent/$name/" true
+	must_succeed "counter stats for session '$name':" perf stat -e "persistent/$name/" true
 	stop "$name"
 	must perf record --persistent="$name" -e cpu-clock:u -- perf test -w noploop 1
 	must perf persistent dump "$name" -o "$dir/data"
@@ -220,10 +220,10 @@ test_cgroups() {
 	for each in "$name" "$name-2"
 	do
 		is "read $each" "$(perf persistent read -x, "$each" |
-			awk -F, -v e=$call '$3 == e { print $1, $8 }' | tr '\n' ' ')" \
+			awk -F, -v e=$call '$3 == e { print $1, $10 }' | tr '\n' ' ')" \
 			"57 /$one 30 /$two "
 		is "read -A $each" "$(perf persistent read -A -x, "$each" |
-			awk -F, -v e=$call -v one="/$one\$" '$4 == e && $1 ~ one { n += $2 }
+			awk -F, -v e=$call -v one="/$one\$" '$3 == e && $10 ~ one { n += $1 }
 			END { print n }')" 57
 	done
 	perf persistent read "$name" | grep -q "57 .*$call in /$one$" || fail "read names no cgroup"
@@ -385,6 +385,8 @@ test_two() {
 	begin "Two recordings at once, one of a command and one of CPUs"
 	must perf record --persistent="$name" -c 1 -e $call -m 16 -- perf bench syscall basic -l 40
 	must perf record --persistent="$name-2" -a -c 1 -e $call -m 16
+	must_succeed "counter stats for sessions '$name,$name-2':" \
+		perf stat -e "persistent/$name/" -e "persistent/$name-2/" true
 	must perf record -e "persistent/$name/" -e "persistent/$name-2/" --history \
 		-o "$dir/data" -- perf bench syscall basic -l 10
 	script_is "$dir/data" comm,event "syscall-basic *$call" 50

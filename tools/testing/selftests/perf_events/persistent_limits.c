@@ -10,6 +10,8 @@
 #define PAGES	8
 #define CYCLES	50
 #define ASKERS	8
+#define MEMBERS	128
+#define SESSION	65536
 #define RW	(PROT_READ | PROT_WRITE)
 
 /* What a buffer of PAGES takes, in KiB */
@@ -260,6 +262,65 @@ TEST_F(limits, in_a_user_namespace)
 	ASSERT_EQ(0, become(USER));
 	EXPECT_LT(0, detach(self->fds[3]));
 	EXPECT_EQ(-EAGAIN, detach(self->fds[0]));
+}
+
+/* Join the session @id, or make one, with member @member on @cpu of @task. */
+static int join(int id, __u32 member, pid_t task, int cpu)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	int fd, err;
+
+	attr.disabled = 1;
+	fd = event_open(&attr, task, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return fd;
+
+	err = DETACH(fd, .id = id, .member = member);
+	close(fd);
+
+	return err;
+}
+
+/*
+ * A session has so many instances, even if the system may have more; then all are
+ * still there, and another session can be made.
+ */
+TEST_F_TIMEOUT(limits, of_a_session, 200)
+{
+	struct perf_persistent_query q = { };
+	int cpu, id = 0, joined = 0, err = 0;
+	__u32 member;
+	pid_t task;
+
+	ASSERT_EQ(0, set_sysctl(MAX_SYSTEM, 2 * SESSION));
+	while (err >= 0) {
+		task = fork();
+		ASSERT_LE(0, task);
+		if (!task) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			while (1)
+				pause();
+		}
+		for (member = 0; member < MEMBERS; member++) {
+			for (cpu = 0; cpu < 2; cpu++) {
+				err = join(id, member, task, cpu);
+				if (err < 0)
+					break;
+				id = err;
+				joined++;
+			}
+		}
+	}
+	EXPECT_EQ(-EAGAIN, err);
+	EXPECT_EQ(SESSION, joined);
+	EXPECT_EQ(0, event_ioctl(reopen_instance(id, SESSION - 1),
+				 PERF_EVENT_IOC_QUERY_PERSISTENT, &q));
+	EXPECT_EQ(SESSION, q.nr_instances);
+	EXPECT_LT(0, detach(self->fds[0]));
+
+	EXPECT_EQ(0, SET(reopen_instance(id, 0), .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1));
+	while (registry_has(id))
+		usleep(1000);
 }
 
 /* The limits are those that are documented, and the administrator's alone to set. */

@@ -102,6 +102,27 @@ must_fail() {
 	fi
 }
 
+# The last command said as well
+and_says() {
+	grep -q -e "$1" "$dir/out" || fail "it does not say '$1' but '$(cat "$dir/out")'"
+}
+
+# Replace what is a value by V, strings by S, until one is left of valid JSON.
+json_is_valid() {
+	{
+		tr '\n\t' '  ' < "$1"
+		echo
+	} | sed -E 's/"([^"\\]|\\["\\n]|\\u[0-9a-f]{4})*"/S/g
+		s/-?[0-9]+(\.[0-9]+)?/V/g
+		s/true|false/V/g
+		s/ //g
+		:reduce
+		s/\{(S:[SV](,S:[SV])*)?\}/V/g
+		t reduce
+		s/\[([SV](,[SV])*)?\]/V/g
+		t reduce' | grep -qx V
+}
+
 # wait_for COMMAND...: until it succeeds, or for half a minute
 wait_for() {
 	tries=300

@@ -1,0 +1,208 @@
+#!/bin/sh
+# perf persistent dump (exclusive)
+# SPDX-License-Identifier: GPL-2.0
+
+# shellcheck source=lib/persistent.sh disable=SC2154
+. "$(dirname "$0")"/lib/persistent.sh
+
+exec_event=sched:sched_process_exec
+
+start() {
+	must perf record --persistent="$name$1" -a -e $exec_event -m 64
+}
+
+# count_execs FILE [PERF SCRIPT OPTION]...: how many there are of the program
+count_execs() {
+	file=$1
+	shift
+	perf script -i "$file" "$@" 2> "$dir/err" | grep -c "$exec_event: *filename=$prog "
+}
+
+# expect_execs FILE WANTED [PERF SCRIPT OPTION]...
+expect_execs() {
+	file=$1
+	wanted=$2
+	shift 2
+	count=$(count_execs "$file" "$@")
+	[ "$count" -eq "$wanted" ] || fail "$count of $wanted execs are in $file: $(cat "$dir/err")"
+}
+
+test_percent() {
+	begin "Parts of the time in percent can be had from a dump and from what is followed"
+	start
+	run_programs 20
+	must perf persistent dump "$name" -o "$dir/data"
+	must perf record --history -e "persistent/$name/" -o "$dir/follow" true
+	for file in "$dir/data" "$dir/follow"
+	do
+		all=$(perf script -i "$file" 2> /dev/null | grep -c "$exec_event:")
+		# The ends of the two halves may be counted twice.
+		first=$(perf script --time 0%-50% -i "$file" 2>&1 | grep -c "$exec_event:")
+		last=$(perf script --time 50%-100% -i "$file" 2>&1 | grep -c "$exec_event:")
+		if [ "$first" -eq 0 ] || [ "$last" -eq 0 ] || [ "$first" -ge "$all" ] ||
+		   [ $((first + last)) -lt "$all" ]
+		then
+			fail "$file: $first and $last of $all"
+		fi
+	done
+	finish
+}
+
+test_pipe() {
+	begin "A dump goes through a pipe, and what is said of it to stderr"
+	perf persistent dump "$name" -o - 2> "$dir/out" |
+		perf script -i - > "$dir/script" 2> "$dir/err"
+	[ "$(grep -c "$exec_event: *filename=$prog " "$dir/script")" -eq 20 ] ||
+		fail "the pipe has '$(cat "$dir/script" "$dir/err")'"
+	grep -q "wrote .* MB standard output" "$dir/out" || fail "it says '$(cat "$dir/out")'"
+	[ -e ./- ] && fail "there is a file -"
+	if [ -c /dev/full ]
+	then
+		perf persistent dump "$name" -o - > /dev/full 2> "$dir/out" &&
+			fail "a full disk is no error"
+		grep -q "cannot write standard output" "$dir/out" || fail "'$(cat "$dir/out")'"
+	fi
+	finish
+}
+
+# The other programs are before the pause of 2 s, so "the last second" is without them.
+test_last() {
+	begin "--last has the samples of the last seconds, --max-size the newest that fit"
+	sleep 2
+	run_programs 5
+	must perf persistent dump --last 1s "$name" -o "$dir/data"
+	count=$(count_execs "$dir/data")
+	case $count in
+	[1-5]) ;;
+	*) fail "$count of 5 execs are in the last second" ;;
+	esac
+	grep -q "older samples left out: [1-9]" "$dir/out" || fail "it says '$(cat "$dir/out")'"
+	perf script -i "$dir/data" 2> /dev/null | grep "filename=$prog " | grep -v "^ *prog " &&
+		fail "programs have no names"
+	must perf persistent dump --last 1h "$name" -o "$dir/data"
+	expect_execs "$dir/data" 25
+	grep -q "left out" "$dir/out" && fail "something was left out of an hour"
+	# So that the next snapshot has the same
+	must perf persistent disable "$name"
+	must perf persistent dump "$name" -o "$dir/data"
+	size=$(wc -c < "$dir/data")
+	max=$((size - 1000))
+	must perf persistent dump --max-size ${max}B "$name" -o "$dir/data"
+	[ "$(wc -c < "$dir/data")" -le $max ] || fail "more than $max bytes"
+	grep -q "left out: [1-9]" "$dir/out" || fail "nothing was left out: '$(cat "$dir/out")'"
+	# The newest are there, those of after the pause among them.
+	count=$(count_execs "$dir/data")
+	if [ "$count" -lt 5 ] || [ "$count" -ge 25 ]
+	then
+		fail "$count execs fit"
+	fi
+	must_fail "[0-9]* bytes are necessary without any sample" \
+		perf persistent dump --max-size 1K "$name" -o "$dir/none"
+	must_fail "no size" perf persistent dump --max-size 10X "$name" -o "$dir/none"
+	must_fail "no time" perf persistent dump --last soon "$name" -o "$dir/none"
+	[ -e "$dir/none" ] && fail "a file was left"
+	must perf persistent enable "$name"
+	finish
+}
+
+test_several() {
+	begin "Several sessions are written to a file each, which %n and strftime name"
+	start -2
+	must perf stat --persistent="$name-3" -a -e context-switches
+	run_programs 3
+	(cd "$dir" && must perf persistent dump "$name" "$name-2")
+	expect_execs "$dir/perf.data.$name" 28
+	expect_execs "$dir/perf.data.$name-2" 3
+	day=$(date +%Y)
+	must perf persistent dump "$name" -o "$dir/%n-%Y.data"
+	[ -e "$dir/$name-$day.data" ] || fail "there is no $name-$day.data: $(ls "$dir")"
+	must perf persistent dump "$name" -o "$dir/100%%"
+	[ -e "$dir/100%" ] || fail "there is no 100%: $(ls "$dir")"
+	must_fail "as -o $dir/one.%n" perf persistent dump "$name" "$name-2" -o "$dir/one"
+	[ -e "$dir/one" ] && fail "a file was left"
+	must_fail "needs a file of its own" perf persistent dump "$name" "$name-2" -o -
+	rm -f "$dir/perf.data.$name-2"
+	(cd "$dir" && must_fail "no-such" perf persistent dump no-such "$name-2")
+	[ -e "$dir/perf.data.$name-2" ] || fail "a bad name keeps the others"
+	must perf persistent dump --all -o "$dir/all.%n"
+	for session in "$name" "$name-2"
+	do
+		[ -s "$dir/all.$session" ] || fail "--all leaves out $session"
+	done
+	[ -e "$dir/all.$name-3" ] && fail "--all writes what only counts"
+	stop "$name" "$name-2" "$name-3"
+	finish
+}
+
+test_flushed() {
+	begin "What was flushed is not said to be overwritten"
+	must perf record --persistent="$name,full" -a -e $exec_event -m 64
+	run_programs 5
+	must perf persistent flush -o "$dir/log" "$name"
+	run_programs 2
+	must perf persistent dump "$name" -o "$dir/data"
+	grep -q "already flushed or consumed: [1-9]" "$dir/out" || fail "'$(cat "$dir/out")'"
+	grep -q "overwritten" "$dir/out" && fail "'$(cat "$dir/out")'"
+	expect_execs "$dir/data" 2
+	must perf record --history -e "persistent/$name/" -o "$dir/data" true
+	grep -q "already flushed or consumed: [1-9]" "$dir/out" || fail "'$(cat "$dir/out")'"
+	grep -q "overwritten" "$dir/out" && fail "'$(cat "$dir/out")'"
+	stop
+	finish
+}
+
+test_lost_names() {
+	begin "Names that were lost are said, and not counted as samples"
+	# No samples, and a page of side-band
+	must perf record --persistent="$name,full" -a -e $exec_event --filter 'pid < 0' -m 1
+	run_programs 60
+	must perf persistent dump "$name" -o "$dir/data"
+	grep -q "dropped, buffer full: [1-9][0-9]* side-band records" "$dir/out" ||
+		fail "it is not said: '$(cat "$dir/out")'"
+	grep -q "dropped, buffer full: [0-9]* samples" "$dir/out" &&
+		fail "samples are said to be lost: '$(cat "$dir/out")'"
+	must perf persistent flush -o "$dir/names" "$name"
+	grep -q "dropped, buffer full: [1-9][0-9]* side-band records" "$dir/out" ||
+		fail "flush does not say it: '$(cat "$dir/out")'"
+	for file in "$dir/data" "$dir/names"
+	do
+		perf script -i "$file" -D > "$dir/script" 2> "$dir/err"
+		grep -q "PERF_RECORD_LOST: .* lost:[1-9]" "$dir/script" ||
+			fail "$file does not say it"
+		grep -q "LOST_SAMPLES" "$dir/script" && fail "$file says that samples were lost"
+		perf report -i "$file" --stdio 2>&1 | grep -q "samples and lost" &&
+			fail "perf report says that samples were lost"
+	done
+	must perf record --history -e "persistent/$name/" -o "$dir/data" true
+	grep -q "dropped, buffer full: [1-9][0-9]* side-band records" "$dir/out" ||
+		fail "perf record does not say it: '$(cat "$dir/out")'"
+	stop
+	finish
+}
+
+test_horizon() {
+	begin "Where side-band was overwritten, older samples are said if there are any"
+	must perf record --persistent="$name" -a -e $exec_event --filter 'pid < 0' -m 1
+	page=$(getconf PAGE_SIZE 2> /dev/null || echo 4096)
+	# A comm, a fork, an exit and some maps each
+	run_programs $((page / 50))
+	must perf persistent dump "$name" -o "$dir/data"
+	grep -q "names of tasks that ended before [0-9.]* are lost \]" "$dir/out" ||
+		fail "it says '$(cat "$dir/out")'"
+	stop
+	finish
+}
+
+need_feature
+need_tracepoints
+
+test_percent
+test_pipe
+test_last
+test_several
+test_flushed
+test_lost_names
+test_horizon
+
+cleanup
+exit $err

@@ -1,0 +1,204 @@
+#!/bin/sh
+# perf persistent events: a session that is idle or ends while it is read (exclusive)
+# SPDX-License-Identifier: GPL-2.0
+
+# shellcheck source=lib/persistent.sh disable=SC2154
+. "$(dirname "$0")"/lib/persistent.sh
+
+pid=
+
+take_back() {
+	touch "$dir/go"
+	[ -n "$pid" ] && kill "$pid" 2> /dev/null
+}
+
+start() {
+	must perf record --persistent="$name$1" -a -m 16 -e context-switches -c 1000000
+}
+
+# What a command does: it lasts until it is told, and says that it came to its end
+lasting() {
+	rm -f "$dir/ready" "$dir/go" "$dir/end"
+	echo "touch $dir/ready; until [ -e $dir/go ]; do sleep 0.1; done; touch $dir/end; exit 7"
+}
+
+# follow COMMAND...: in the background, with its output in the file follow
+follow() {
+	"$@" > "$dir/follow" 2>&1 &
+	pid=$!
+}
+
+says() {
+	grep -q "$1" "$dir/follow" || fail "perf does not say '$1' but '$(cat "$dir/follow")'"
+}
+
+# ends_with STATUS
+ends_with() {
+	wait_for [ ! -e "/proc/$pid/fd/0" ] || { fail "it does not end"; kill "$pid"; }
+	wait "$pid"
+	status=$?
+	pid=
+	[ $status -eq "$1" ] || fail "status $status, not $1: $(cat "$dir/follow")"
+}
+
+# How often the thread that reads has waited until now
+waits() {
+	awk '/^voluntary_ctxt/ { print $2 }' "/proc/$pid/status"
+}
+
+# waits_at_most NUMBER WHAT: in two seconds
+waits_at_most() {
+	before_it=$(waits)
+	sleep 2
+	now=$(waits)
+	[ $((now - before_it)) -le "$1" ] || fail "$2: $((now - before_it)) wake-ups in 2 seconds"
+}
+
+test_command() {
+	begin "A command runs to its end when the session that is followed ends before"
+	for how in stop ttl
+	do
+		case $how in
+		stop) start ;;
+		ttl) start ,ttl=3s ;;
+		esac
+		follow perf record -e "persistent/$name/" -o "$dir/data" -- sh -c "$(lasting)"
+		wait_for [ -e "$dir/ready" ] || fail "it does not start: $(cat "$dir/follow")"
+		if [ $how = stop ]
+		then
+			stop
+		else
+			wait_for [ ! -e "$pmu/events/$name" ] || fail "it does not expire"
+		fi
+		sleep 0.5
+		waits_at_most 0 "of a session that ended"
+		touch "$dir/go"
+		ends_with 7
+		[ -e "$dir/end" ] || fail "$how: the command was ended"
+		says "session $name, id [0-9]*, has ended"
+		must perf report --stdio -i "$dir/data"
+	done
+	finish
+}
+
+test_threads() {
+	begin "So it does with perf record --threads"
+	start
+	follow perf record --threads -e "persistent/$name/" -o "$dir/data" -- sh -c "$(lasting)"
+	wait_for [ -e "$dir/ready" ] || fail "it does not start: $(cat "$dir/follow")"
+	stop
+	sleep 0.5
+	touch "$dir/go"
+	ends_with 7
+	says "session $name, id [0-9]*, has ended"
+	rm -rf "$dir/data"
+	finish
+}
+
+test_tasks() {
+	begin "A session whose tasks have ended has not ended"
+	sh -c "until [ -e $dir/exit ]; do sleep 0.1; done" &
+	task=$!
+	must perf record --persistent="$name" -p $task -m 1 -e context-switches -c 1000000
+	follow perf record -e "persistent/$name/" -o "$dir/data" -- sh -c "$(lasting)"
+	wait_for [ -e "$dir/ready" ] || fail "it does not start: $(cat "$dir/follow")"
+	touch "$dir/exit"
+	wait $task
+	sleep 0.5
+	waits_at_most 0 "of tasks that ended"
+	touch "$dir/go"
+	ends_with 7
+	grep -q "has ended" "$dir/follow" && fail "perf says '$(cat "$dir/follow")'"
+	stop
+	finish
+}
+
+test_no_command() {
+	begin "Without a command perf record ends with the session, and says so"
+	start
+	follow perf record -e "persistent/$name/" -o "$dir/ended"
+	wait_for [ -s "$dir/ended" ] || fail "it does not start: $(cat "$dir/follow")"
+	stop
+	ends_with 0
+	says "session $name, id [0-9]*, has ended"
+	finish
+}
+
+test_trace() {
+	begin "perf trace waits for its command, too"
+	if ! perf trace -h 2>&1 | grep -q -e --event
+	then
+		skip "this perf has no trace"
+		return
+	fi
+	start
+	follow perf trace -e "persistent/$name/" -- sh -c "$(lasting)"
+	wait_for [ -e "$dir/ready" ] || fail "it does not start: $(cat "$dir/follow")"
+	stop
+	sleep 0.5
+	waits_at_most 0 "of a session that ended"
+	touch "$dir/go"
+	wait_for [ ! -e "/proc/$pid/fd/0" ] || { fail "it does not end"; kill "$pid"; }
+	wait "$pid"
+	pid=
+	[ -e "$dir/end" ] || fail "perf trace ends before its command"
+	says "session $name, id [0-9]*, has ended"
+	finish
+}
+
+test_idle() {
+	begin "Whoever follows an idle session looks into it ten times a second at most"
+	for full in "" ,full
+	do
+		must perf record --persistent="$name$full" -a -m 16 -e page-faults:u -c 1000000000
+		follow perf record -q -e "persistent/$name/" -o "$dir/idle"
+		wait_for [ -s "$dir/idle" ] || fail "it does not start: $(cat "$dir/follow")"
+		sleep 2
+		# A few for what wakes up at the same time
+		waits_at_most 24 "of an idle session$full"
+		kill -INT "$pid"
+		wait "$pid"
+		pid=
+		stop
+		rm -f "$dir/idle"
+	done
+	finish
+}
+
+test_top() {
+	begin "perf top ends with the session, says so, and does not spin"
+	start
+	mkfifo "$dir/keys"
+	perf top --stdio -d 2 -e "persistent/$name/" <> "$dir/keys" > "$dir/follow" 2>&1 &
+	pid=$!
+	wait_for grep -q PerfTop "$dir/follow" || fail "nothing is shown: $(cat "$dir/follow")"
+	stop
+	ends_with 0
+	says "session $name, id [0-9]*, has ended"
+	# Beside other events, which go on
+	start
+	perf top --stdio -d 2 -F 1 -e "persistent/$name/" -e cpu-clock <> "$dir/keys" \
+		> "$dir/follow" 2>&1 &
+	pid=$!
+	wait_for grep -q PerfTop "$dir/follow" || fail "nothing is shown: $(cat "$dir/follow")"
+	stop
+	sleep 0.5
+	waits_at_most 40 "of other events"
+	kill "$pid"
+	wait "$pid"
+	pid=
+	finish
+}
+
+need_feature
+
+test_command
+test_threads
+test_tasks
+test_no_command
+test_trace
+test_idle
+test_top
+
+cleanup
+exit $err

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * perf persistent dump: snapshots of sessions that go on, each as a perf.data.
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/time64.h>
+#include <subcmd/parse-options.h>
+#include <sys/stat.h>
+#include "data.h"
+#include "debug.h"
+#include "evlist.h"
+#include "limit.h"
+#include "output.h"
+#include "reader.h"
+#include "registry.h"
+#include "reopen.h"
+#include "strbuf.h"
+#include "symbol.h"
+#include "target.h"
+
+static struct persistent_output dump_output;
+
+/* A snapshot that is interrupted leaves nothing behind. */
+static void dump__interrupted(int sig)
+{
+	if (dump_output.partial)
+		unlink(dump_output.partial);
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+/* Tells every second how far it is, in a thread, so that no write need be cut in pieces. */
+struct dump_progress {
+	pthread_t	thread;
+	sem_t		stop;
+	struct timespec	next;
+	int		fd;
+	u64		total;
+	bool		started;
+	bool		shown;
+};
+
+static void *dump_progress__run(void *arg)
+{
+	const char *end = isatty(STDERR_FILENO) ? "\r" : "\n";
+	struct dump_progress *progress = arg;
+	struct stat st;
+	u64 total;
+
+	for (;;) {
+		/* The first time after a second: most snapshots take less. */
+		progress->next.tv_sec++;
+		if (!sem_timedwait(&progress->stop, &progress->next) || errno != ETIMEDOUT)
+			break;
+		total = READ_ONCE(progress->total);
+		if (fstat(progress->fd, &st))
+			break;
+		fprintf(stderr, "[ perf persistent dump: %u of %u MB written ]%s",
+			(u32)(min((u64)st.st_size, total) >> 20), (u32)(total >> 20), end);
+		progress->shown = true;
+	}
+	return NULL;
+}
+
+static void dump_progress__start(struct dump_progress *progress)
+{
+	*progress = (struct dump_progress) { .fd = perf_data__fd(&dump_output.data) };
+	/* A pipe has no size, and its reader shows how far it is. */
+	if (quiet || dump_output.data.is_pipe)
+		return;
+	sem_init(&progress->stop, 0, 0);
+	clock_gettime(CLOCK_REALTIME, &progress->next);
+	progress->started = !pthread_create(&progress->thread, NULL, dump_progress__run, progress);
+}
+
+static void dump_progress__stop(struct dump_progress *progress)
+{
+	if (!progress->started)
+		return;
+	sem_post(&progress->stop);
+	pthread_join(progress->thread, NULL);
+	if (progress->shown && isatty(STDERR_FILENO))
+		fputc('\n', stderr);
+}
+
+/* What was asked for; @path may have %n for the name, and what strftime(3) knows. */
+struct persistent_dump {
+	const char	*path;
+	const char	*last_str;
+	const char	*max_size_str;
+	u64		last;
+	u64		max_size;
+	bool		all;
+};
+
+static void dump__report(struct persistent_reader *reader, const char *name, u32 id)
+{
+	struct persistent_output *output = &dump_output;
+	unsigned long long bytes = persistent_reader__lost_bytes(reader);
+
+	pr_info("[ perf persistent dump: wrote %.3f MB %s (%llu samples) of %s, id %u ]\n",
+		output->bytes / 1024.0 / 1024.0, output->path,
+		(unsigned long long)output->samples, name, id);
+	if (reader->left_out)
+		pr_info("[ older samples left out: %llu ]\n",
+			(unsigned long long)reader->left_out);
+	if (bytes)
+		pr_info("[ older records were overwritten: %llu bytes ]\n", bytes);
+	if (output->lost)
+		pr_info("[ dropped, buffer full: %llu samples ]\n",
+			(unsigned long long)output->lost);
+	if (!quiet)
+		persistent_reader__print_horizon(reader, stderr);
+}
+
+static int dump__limit(const struct persistent_dump *dump, struct persistent_reader *reader)
+{
+	int err = dump->last ? persistent_reader__keep_last(reader, dump->last) : 0;
+	u64 size;
+
+	if (err || !dump->max_size)
+		return err;
+	err = persistent_output__measure(&dump_output, &size);
+	return err ?: persistent_reader__keep_size(reader, size, dump->max_size);
+}
+
+static int dump__write_buffers(const struct persistent_dump *dump,
+			       struct persistent_reader *reader)
+{
+	struct dump_progress progress;
+	int err;
+
+	dump_progress__start(&progress);
+	err = persistent_reader__read(reader);
+	if (!err)
+		err = persistent_output__synthesize(&dump_output);
+	if (!err)
+		err = persistent_output__write_lost(&dump_output);
+	if (!err)
+		err = dump__limit(dump, reader);
+	for (int i = 0; i < reader->nr; i++)
+		WRITE_ONCE(progress.total, progress.total + reader->buffers[i].len);
+	if (!err) {
+		persistent_reader__find_horizon(reader);
+		err = persistent_output__write(&dump_output, reader);
+	}
+	dump_progress__stop(&progress);
+	return err;
+}
+
+static int dump__write(const struct persistent_dump *dump, struct evlist *evlist,
+		       struct persistent_reader *reader, const char *path)
+{
+	int err = persistent_output__open(&dump_output, evlist, path);
+
+	if (err)
+		return err;
+
+	err = dump__write_buffers(dump, reader);
+	if (!err)
+		return persistent_output__close(&dump_output);
+	persistent_output__abort(&dump_output);
+	return err;
+}
+
+static int dump__run(const struct persistent_dump *dump, u32 id, const char *name,
+		     const char *path)
+{
+	struct target target = { .system_wide = true };
+	struct evlist *evlist = evlist__new();
+	struct persistent_reader reader = {};
+	int err;
+
+	if (!evlist)
+		return -ENOMEM;
+
+	err = evlist__add_persistent(evlist, id, PERSISTENT_ALL);
+	if (err > 0)
+		err = evlist__create_maps(evlist, &target);
+	if (!err)
+		err = evlist__reopen_persistent(evlist);
+	if (!err)
+		err = persistent_reader__init(&reader, evlist);
+	if (!err)
+		err = dump__write(dump, evlist, &reader, path);
+	if (!err)
+		dump__report(&reader, name, id);
+
+	persistent_reader__exit(&reader);
+	evlist__close(evlist);
+	evlist__put(evlist);
+	return err;
+}
+
+/* The first %n, and no %%n, or NULL */
+static const char *dump__find_name(const char *format)
+{
+	for (; *format; format++) {
+		if (*format != '%')
+			continue;
+		if (format[1] == 'n')
+			return format;
+		if (format[1])
+			format++;
+	}
+	return NULL;
+}
+
+/* A name has no % in it, so strftime() leaves it alone. */
+static int dump__expand_path(const char *format, const char *name, char *path, size_t size)
+{
+	struct strbuf sb = STRBUF_INIT;
+	time_t now = time(NULL);
+	const char *found;
+	struct tm tm;
+	int err = 0;
+
+	while (!err && (found = dump__find_name(format))) {
+		err = strbuf_addf(&sb, "%.*s%s", (int)(found - format), format, name);
+		format = found + 2;
+	}
+	if (!err)
+		err = strbuf_addstr(&sb, format);
+	if (!err && (!localtime_r(&now, &tm) || !strftime(path, size, sb.buf, &tm))) {
+		pr_err("-o %s: no name of a file\n", sb.buf);
+		err = -EINVAL;
+	}
+	strbuf_release(&sb);
+	return err;
+}
+
+/* Returns 0 or, having said what is wrong, a negative error. */
+static int dump__run_id(const struct persistent_dump *dump, u32 id)
+{
+	char name[PERF_PERSISTENT_NAME_MAX], path[PATH_MAX];
+	int err = persistent__check_buffer(id);
+
+	if (!persistent__name(id, name))
+		snprintf(name, sizeof(name), "%u", id);
+	if (!err)
+		err = dump__expand_path(dump->path, name, path, sizeof(path));
+	return err ?: dump__run(dump, id, name, path);
+}
+
+/* Goes on after an error, so that one bad name does not keep the others. */
+static int dump__run_names(const struct persistent_dump *dump, int argc, const char **argv)
+{
+	int err = 0;
+
+	for (int i = 0; i < argc; i++) {
+		int id = persistent__find(argv[i]);
+
+		err = (id < 0 ? id : dump__run_id(dump, id)) ?: err;
+	}
+	return err;
+}
+
+static int dump__run_all(const struct persistent_dump *dump)
+{
+	int nr, done = 0, err = 0;
+	u32 *ids;
+
+	if (persistent__type() < 0)
+		return -EOPNOTSUPP;
+	nr = persistent__ids(&ids);
+	if (nr < 0) {
+		pr_err("the list of persistent events cannot be read: %s\n", strerror(-nr));
+		return nr;
+	}
+
+	for (int i = 0; i < nr; i++) {
+		if (!persistent__number(ids[i], "buffer_bytes"))
+			continue;
+		err = dump__run_id(dump, ids[i]) ?: err;
+		done++;
+	}
+	free(ids);
+	if (!done)
+		pr_info("no session has a buffer, so nothing was written\n");
+	return err;
+}
+
+static int dump__check_path(struct persistent_dump *dump, bool several)
+{
+	if (!dump->path)
+		dump->path = several ? "perf.data.%n" : "perf.data";
+	if (several && !dump__find_name(dump->path)) {
+		pr_err("-o %s: each session needs a file of its own, as -o %s.%%n gives them\n",
+		       dump->path, strcmp(dump->path, "-") ? dump->path : "perf.data");
+		return -EINVAL;
+	}
+	return strcmp(dump->path, "-") ? 0 : persistent_output__check_stdout();
+}
+
+static void dump__catch_signals(void)
+{
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		/* What is ignored, as nohup does, stays so. */
+		if (signal(ends[i], dump__interrupted) == SIG_IGN)
+			signal(ends[i], SIG_IGN);
+	}
+}
+
+static int dump__cmd(int argc, const char **argv)
+{
+	struct persistent_dump dump = {};
+	const struct option options[] = {
+		OPT_STRING('o', "output", &dump.path, "file",
+			   "output file name (default: perf.data, or perf.data.%n), - for stdout"),
+		OPT_BOOLEAN(0, "all", &dump.all, "dump all that have buffers"),
+		OPT_STRING(0, "last", &dump.last_str, "time",
+			   "only samples of so long before the newest, as 30s"),
+		OPT_STRING(0, "max-size", &dump.max_size_str, "size",
+			   "only the newest samples that fit, as 10M"),
+		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
+		OPT_BOOLEAN('q', "quiet", &quiet, "do not print the summary and the progress"),
+		OPT_END()
+	};
+	const char * const usage[] = { persistent_cmd_dump.usage, NULL };
+	int err;
+
+	argc = parse_options(argc, argv, options, usage, 0);
+	if (dump.all == !!argc)
+		usage_with_options(usage, options);
+	err = persistent__parse_time("--last", dump.last_str, &dump.last) ?:
+	      persistent__parse_size("--max-size", dump.max_size_str, &dump.max_size) ?:
+	      dump__check_path(&dump, dump.all || argc > 1);
+	if (err)
+		return err;
+
+	if (quiet)
+		perf_quiet_option();
+	symbol__init(NULL);
+	dump__catch_signals();
+	return dump.all ? dump__run_all(&dump) : dump__run_names(&dump, argc, argv);
+}
+
+const struct persistent_cmd persistent_cmd_dump = {
+	.name	= "dump",
+	.usage	=
+		"perf persistent dump <name|id>...|--all          write a snapshot of each, which goes on, to a perf.data",
+	.fn	= dump__cmd,
+};

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * perf persistent flush: move what a session until full holds to a log, so that
+ * it has room again.
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/kernel.h>
+#include <linux/ring_buffer.h>
+#include <linux/string.h>
+#include <api/fs/fs.h>
+#include <subcmd/parse-options.h>
+#include "debug.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "limit.h"
+#include "log.h"
+#include "output.h"
+#include "reader.h"
+#include "registry.h"
+#include "reopen.h"
+#include "symbol.h"
+#include "target.h"
+
+/* What was asked for; 0 where there is no limit */
+struct persistent_rotation {
+	const char	*max_size_str;
+	const char	*max_age_str;
+	u64		max_size;
+	u64		max_age;
+	unsigned int	keep;
+};
+
+struct persistent_flush {
+	u32			id;
+	struct persistent_rotation rotation;
+	struct evlist		*evlist;
+	struct persistent_reader reader;
+	struct persistent_output output;
+	struct persistent_log	log;
+};
+
+static int flush__recording(u32 id, char *buf, size_t size)
+{
+	size_t len;
+	char *boot;
+
+	if (procfs__read_str("sys/kernel/random/boot_id", &boot, &len) < 0)
+		return -errno;
+	snprintf(buf, size, "%.36s.%u", boot, id);
+	free(boot);
+	return 0;
+}
+
+/*
+ * A quarter of the side-band stays in its buffer, for the next log to begin with: it
+ * names tasks that have ended since, which nothing else can tell.
+ */
+static void flush__consume(struct persistent_flush *flush)
+{
+	for (int i = 0; i < flush->reader.nr; i++) {
+		struct persistent_buffer *buffer = &flush->reader.buffers[i];
+
+		if (buffer->side_band)
+			persistent_buffer__consume_older(buffer, buffer->size / 4);
+		else
+			persistent_buffer__consume(buffer);
+	}
+}
+
+/*
+ * Samples that are in the log already and were not given back are given back now. A
+ * new log begins with all the side-band that there is.
+ */
+static int flush__set_cursors(struct persistent_flush *flush)
+{
+	persistent_reader__skip(&flush->reader);
+
+	for (int i = 0; i < flush->reader.nr; i++) {
+		struct persistent_buffer *buffer = &flush->reader.buffers[i];
+		u64 *position = persistent_log__mark(&flush->log, LOG_POSITION, buffer->id);
+
+		if (!position)
+			return -ENOMEM;
+		if ((s64)(*position - ring_buffer_read_head(buffer->base)) > 0) {
+			pr_err("%s is ahead of the buffer of CPU %d: move it and the log away\n",
+			       flush->log.pos_path, buffer->cpu);
+			return -EINVAL;
+		}
+		if (buffer->side_band && !flush->log.size)
+			continue;
+		if ((s64)(*position - buffer->cursor) > 0) {
+			buffer->cursor = *position;
+			if (!buffer->side_band)
+				persistent_buffer__consume(buffer);
+		}
+	}
+	return 0;
+}
+
+/* Only those that were lost since the log was written to last. */
+static int flush__write_lost(struct persistent_flush *flush)
+{
+	struct persistent_instance *instance;
+	struct evsel *evsel;
+	int err, idx, thread;
+	u64 lost, *before;
+
+	evlist__for_each_entry(flush->evlist, evsel) {
+		evsel__for_each_persistent(evsel, idx, thread, instance) {
+			before = persistent_log__mark(&flush->log, LOG_LOST,
+						      instance->info.event_id);
+			if (!before)
+				return -ENOMEM;
+			err = evsel__persistent_lost_records(evsel, idx, thread, &lost);
+			if (!err && lost > *before)
+				err = persistent_output__put_lost(&flush->output, evsel,
+								  instance->info.event_id,
+								  lost - *before);
+			if (err)
+				return err;
+			*before = lost;
+		}
+	}
+	return 0;
+}
+
+static int flush__commit(struct persistent_flush *flush)
+{
+	struct persistent_reader *reader = &flush->reader;
+	int err;
+
+	for (int i = 0; i < reader->nr; i++)
+		*persistent_log__mark(&flush->log, LOG_POSITION, reader->buffers[i].id) =
+			reader->buffers[i].cursor;
+	err = persistent_log__commit(&flush->log);
+	if (err)
+		return err;
+	flush__consume(flush);
+	return 0;
+}
+
+/* Nothing remembers what was lost before, so all that was lost is told each time. */
+static int flush__write_stdout(struct persistent_flush *flush)
+{
+	int err = persistent_output__open(&flush->output, flush->evlist, "-");
+
+	if (err)
+		return err;
+
+	persistent_reader__skip(&flush->reader);
+	err = persistent_output__synthesize(&flush->output);
+	if (!err)
+		err = persistent_reader__read(&flush->reader);
+	if (!err)
+		err = persistent_output__write_lost(&flush->output);
+	if (!err)
+		err = persistent_output__write(&flush->output, &flush->reader);
+	if (!err)
+		flush__consume(flush);
+	return err;
+}
+
+/* About: more may come before it is read. */
+static u64 flush__pending(struct persistent_flush *flush)
+{
+	u64 bytes = 0;
+
+	for (int i = 0; i < flush->reader.nr; i++) {
+		struct persistent_buffer *buffer = &flush->reader.buffers[i];
+
+		bytes += ring_buffer_read_head(buffer->base) - buffer->cursor;
+	}
+	return bytes;
+}
+
+static int flush__rotate(struct persistent_flush *flush)
+{
+	struct persistent_rotation *rotation = &flush->rotation;
+	struct persistent_log *log = &flush->log;
+	bool due = rotation->max_age && persistent_log__age(log) >= rotation->max_age;
+	int err;
+
+	due |= rotation->max_size && log->size + flush__pending(flush) > rotation->max_size;
+	if (!due || !log->size)
+		return 0;
+
+	err = persistent_log__rotate(log, rotation->keep);
+	if (err)
+		return err;
+	pr_info("[ perf persistent flush: renamed %s to %s.1 ]\n", log->path, log->path);
+	return flush__set_cursors(flush);
+}
+
+static int flush__append(struct persistent_flush *flush)
+{
+	struct persistent_log *log = &flush->log;
+	char recording[sizeof(log->recording)];
+	int err = flush__recording(flush->id, recording, sizeof(recording));
+
+	if (!err)
+		err = persistent_log__set_recording(log, recording);
+	if (!err)
+		err = flush__set_cursors(flush);
+	if (!err)
+		err = flush__rotate(flush);
+	if (!err)
+		err = persistent_output__append(&flush->output, flush->evlist, log->path, log->fd);
+	if (!err && !log->size)
+		err = persistent_output__begin_pipe(&flush->output) ?:
+		      persistent_output__synthesize(&flush->output);
+	if (!err)
+		err = persistent_reader__read(&flush->reader);
+	/* Before the round that ends what is complete */
+	if (!err)
+		err = flush__write_lost(flush);
+	if (!err)
+		err = persistent_output__write(&flush->output, &flush->reader);
+	return err ?: flush__commit(flush);
+}
+
+static int flush__open(struct persistent_flush *flush)
+{
+	struct target target = { .system_wide = true };
+	int err = evlist__add_persistent(flush->evlist, flush->id, PERSISTENT_ALL);
+
+	if (err > 0)
+		err = evlist__create_maps(flush->evlist, &target);
+	if (!err)
+		err = evlist__reopen_persistent(flush->evlist);
+	return err ?: persistent_reader__init(&flush->reader, flush->evlist);
+}
+
+static int flush__write(struct persistent_flush *flush, const char *path)
+{
+	int err;
+
+	if (!strcmp(path, "-"))
+		return flush__write_stdout(flush);
+
+	err = persistent_log__open(&flush->log, path);
+	if (err)
+		return err;
+	err = flush__append(flush);
+	if (err && flush->log.fd >= 0)
+		persistent_log__cut_back(&flush->log);
+	return err;
+}
+
+static void flush__report(struct persistent_flush *flush, const char *name)
+{
+	pr_info("[ perf persistent flush: appended %.3f MB to %s (%llu samples) of %s, id %u ]\n",
+		flush->output.bytes / 1024.0 / 1024.0, flush->output.path,
+		(unsigned long long)flush->output.samples, name, flush->id);
+	if (flush->output.lost)
+		pr_info("[ dropped, buffer full: %llu samples ]\n",
+			(unsigned long long)flush->output.lost);
+	if (!quiet)
+		persistent_side_band__print_lost(flush->output.lost_side_band, stderr);
+}
+
+/* Returns 0 or, having said what is wrong, a negative error. */
+static int flush__run(u32 id, const char *path, const struct persistent_rotation *rotation)
+{
+	struct persistent_flush flush = {
+		.id	  = id,
+		.rotation = *rotation,
+		.evlist	  = evlist__new(),
+		.reader	  = { .consume = true },
+		.log	  = { .fd = -1 },
+	};
+	char name[PERF_PERSISTENT_NAME_MAX] = "";
+	int err;
+
+	if (!flush.evlist)
+		return -ENOMEM;
+
+	persistent__name(id, name);
+	err = flush__open(&flush) ?: flush__write(&flush, path);
+	if (!err)
+		flush__report(&flush, name);
+
+	persistent_output__abort(&flush.output);
+	persistent_reader__exit(&flush.reader);
+	persistent_log__close(&flush.log);
+	evlist__close(flush.evlist);
+	evlist__put(flush.evlist);
+	return err;
+}
+
+static int flush__check(const char *path, struct persistent_rotation *rotation)
+{
+	int err = persistent__parse_size("--max-size", rotation->max_size_str,
+					 &rotation->max_size) ?:
+		  persistent__parse_time("--max-age", rotation->max_age_str, &rotation->max_age);
+	bool rotates = rotation->max_size || rotation->max_age;
+
+	if (err)
+		return err;
+	if (!path)
+		pr_err("-o: which log is to be appended to?\n");
+	else if (!strcmp(path, "-") && (rotates || rotation->keep))
+		pr_err("-o -: --max-size, --max-age and --keep are for logs\n");
+	else if (rotation->keep && !rotates)
+		pr_err("--keep: when is the log to be rotated? Add --max-size or --max-age\n");
+	else
+		return strcmp(path, "-") ? 0 : persistent_output__check_stdout();
+	return -EINVAL;
+}
+
+static int flush__cmd(int argc, const char **argv)
+{
+	struct persistent_rotation rotation = {};
+	const char *path = NULL;
+	const struct option options[] = {
+		OPT_STRING('o', "output", &path, "log", "file to append to, - for stdout"),
+		OPT_STRING(0, "max-size", &rotation.max_size_str, "size",
+			   "rotate a log that would become larger, as 10M"),
+		OPT_STRING(0, "max-age", &rotation.max_age_str, "time",
+			   "rotate a log that was begun so long ago, as 1h"),
+		OPT_UINTEGER(0, "keep", &rotation.keep,
+			     "how many rotated logs to keep (default: all)"),
+		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
+		OPT_BOOLEAN('q', "quiet", &quiet, "do not print the summary"),
+		OPT_END()
+	};
+	const char * const usage[] = { persistent_cmd_flush.usage, NULL };
+	int id, err;
+
+	argc = parse_options(argc, argv, options, usage, 0);
+	if (argc != 1)
+		usage_with_options(usage, options);
+	err = flush__check(path, &rotation);
+	if (err)
+		return err;
+
+	id = persistent__find(argv[0]);
+	if (id < 0)
+		return id;
+
+	if (quiet)
+		perf_quiet_option();
+	symbol__init(NULL);
+	return flush__run(id, path, &rotation);
+}
+
+const struct persistent_cmd persistent_cmd_flush = {
+	.name	= "flush",
+	.usage	=
+		"perf persistent flush -o <log> <name|id>         move what one until full holds to a log, so that it has room",
+	.fn	= flush__cmd,
+};

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * perf persistent read: what sessions have counted since they were started. One
+ * query tells the counts of all instances, also of those whose target has died.
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/time64.h>
+#include <subcmd/parse-options.h>
+#include "debug.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "info.h"
+#include "json.h"
+#include "parse-events.h"
+#include "pmu.h"
+#include "read.h"
+#include "registry.h"
+#include "reopen.h"
+
+/*
+ * The label can be any text of its owner's choice, so it is believed only if it
+ * stands for the event that was opened.
+ */
+static struct evsel *evlist__find_label(struct evlist *evlist, const char *label,
+					const struct perf_event_attr *attr)
+{
+	struct parse_events_error error;
+	struct evsel *evsel;
+	int err;
+
+	parse_events_error__init(&error);
+	err = parse_events(evlist, label, &error);
+	parse_events_error__exit(&error);
+	if (err || evlist__nr_entries(evlist) != 1)
+		return NULL;
+
+	evsel = evlist__first(evlist);
+	return evsel->core.attr.type == attr->type &&
+	       evsel->core.attr.config == attr->config ? evsel : NULL;
+}
+
+/*
+ * Returns what counts are to be multiplied by to get what the unit says. Only
+ * clocks and events of PMUs have any.
+ */
+double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
+			      char *unit, size_t size)
+{
+	struct evlist *evlist = evlist__new();
+	struct perf_event_attr copy = *attr;
+	struct evsel *evsel = NULL;
+	double scale = 1.0;
+
+	unit[0] = '\0';
+	if (!evlist)
+		return scale;
+
+	if (attr->type == PERF_TYPE_SOFTWARE) {
+		evsel = evsel__new(&copy);
+		if (evsel)
+			evlist__add(evlist, evsel);
+	} else if (attr->type == PERF_TYPE_RAW || !perf_type__is_static(attr->type)) {
+		evsel = evlist__find_label(evlist, label, attr);
+	}
+
+	if (evsel) {
+		scale = evsel->scale;
+		scnprintf(unit, size, "%s", evsel->unit ?: "");
+	}
+	evlist__put(evlist);
+	return scale;
+}
+
+struct persistent_read {
+	struct persistent_info		info;
+	const struct persistent_print	*print;
+	struct json_out			json;
+	struct openmetrics		metrics;
+};
+
+/* What the list of instances does not tell: the cgroup, and so the place */
+static int persistent_read__details(struct persistent_read *read_counts, int i,
+				    struct persistent_details *details)
+{
+	struct persistent_info *info = &read_counts->info;
+	int err, fd = persistent__open(info->id, info->instances[i].instance);
+
+	if (fd < 0)
+		return fd;
+
+	err = persistent__details(fd, details);
+	close(fd);
+	return err;
+}
+
+/* Of a pinned event that did not get its counter there is nothing. */
+static struct perf_counts_values instance__counts(const struct perf_persistent_info *instance)
+{
+	if (instance->state == PERF_PERSISTENT_STATE_ERROR)
+		return (struct perf_counts_values) {};
+
+	return (struct perf_counts_values) {
+		.val  = instance->count,
+		.ena  = instance->time_enabled,
+		.run  = instance->time_running,
+		.lost = instance->lost,
+	};
+}
+
+static bool instance__is_task_on_cpu(const struct perf_persistent_info *instance)
+{
+	return instance->pid != -1 && instance->cpu != -1;
+}
+
+/* The times of a member's tasks: how long they ran, and had a counter for it */
+static int persistent_read__task_times(struct persistent_read *read_counts, u32 nr, u64 *ena,
+				       u64 *run)
+{
+	struct persistent_info *info = &read_counts->info;
+	int max_cpu = -1;
+	u64 *cpus;
+
+	for (int i = 0; i < info->nr; i++)
+		max_cpu = max(max_cpu, info->instances[i].cpu);
+	cpus = calloc(max_cpu + 2, sizeof(*cpus));
+	if (!cpus)
+		return -ENOMEM;
+
+	*run = 0;
+	for (int i = 0; i < info->nr; i++) {
+		const struct perf_persistent_info *instance = &info->instances[i];
+
+		if (instance->member != nr || !instance__is_task_on_cpu(instance))
+			continue;
+		cpus[instance->cpu] += instance__counts(instance).ena;
+		*run += instance__counts(instance).run;
+	}
+
+	/* They were not enabled at quite the same time. */
+	*ena = UINT64_MAX;
+	for (int i = 0; i <= max_cpu; i++)
+		*ena = cpus[i] ? min(*ena, cpus[i]) : *ena;
+	free(cpus);
+	return 0;
+}
+
+static int persistent_read__line(struct persistent_read *read_counts, struct read_line *line)
+{
+	const struct persistent_print *print = read_counts->print;
+
+	if (print->openmetrics)
+		return openmetrics__add(&read_counts->metrics, line);
+	if (print->json)
+		read_line__json(line, &read_counts->json);
+	else if (print->separator)
+		read_line__separated(line, print->separator);
+	else
+		read_line__print(line);
+	return 0;
+}
+
+static void read_line__add(struct read_line *sum, const struct read_line *line)
+{
+	sum->raw += line->raw;
+	sum->counts.val += line->counts.val;
+	sum->counts.ena += line->counts.ena;
+	sum->counts.run += line->counts.run;
+	sum->counts.lost += line->counts.lost;
+}
+
+static void read_line__set_counts(struct read_line *line,
+				  const struct perf_persistent_info *instance, u64 ena, u64 run)
+{
+	line->counts = instance__counts(instance);
+	line->raw = line->counts.val;
+	if (instance__is_task_on_cpu(instance))
+		persistent__share_times(&line->counts, ena, run);
+	perf_counts_values__scale(&line->counts, /*scale=*/true, NULL);
+}
+
+/* Adds up the instances of a member, or with -A prints each. */
+static int persistent_read__instances(struct persistent_read *read_counts, struct read_line *sum,
+				      struct persistent_details *details)
+{
+	bool no_aggr = read_counts->print->no_aggr, ask = true;
+	struct persistent_info *info = &read_counts->info;
+	u64 ena, run;
+	int err = persistent_read__task_times(read_counts, sum->member, &ena, &run);
+
+	for (int i = 0; i < info->nr && !err; i++) {
+		struct read_line line = *sum;
+
+		if (info->instances[i].member != sum->member)
+			continue;
+
+		/* The cgroup of one stands for all, unless each is shown. */
+		err = ask ? persistent_read__details(read_counts, i, details) : 0;
+		/* It has ended meanwhile, which is no fault of those that are left. */
+		if (err == -ENOENT) {
+			err = 0;
+			continue;
+		}
+		if (err)
+			break;
+		ask = no_aggr;
+		line.details = no_aggr ? details : NULL;
+		read_line__set_counts(&line, &info->instances[i], ena, run);
+		if (no_aggr)
+			err = persistent_read__line(read_counts, &line);
+		read_line__add(sum, &line);
+	}
+	return err;
+}
+
+static int persistent_read__member(struct persistent_read *read_counts, u32 nr,
+				   struct persistent_details *details)
+{
+	struct persistent_info_member *member = &read_counts->info.members[nr];
+	struct read_line sum = {
+		.session = read_counts->info.name,
+		.id	 = read_counts->info.id,
+		.member	 = nr,
+		.label	 = member->label,
+		.cgroup	 = details->cgroup,
+	};
+	int err;
+
+	details->cgroup[0] = '\0';
+	sum.scale = persistent__parse_unit(member->label, &member->attr, sum.unit,
+					   sizeof(sum.unit));
+	err = persistent_read__instances(read_counts, &sum, details);
+	if (!err && !read_counts->print->no_aggr)
+		err = persistent_read__line(read_counts, &sum);
+	return err;
+}
+
+static int persistent_read__members(struct persistent_read *read_counts)
+{
+	struct persistent_info *info = &read_counts->info;
+	struct persistent_details *details = malloc(sizeof(*details));
+	int err = details ? 0 : -ENOMEM;
+
+	for (u32 i = 0; i < info->nr_members && !err; i++) {
+		if (info->members[i].known && (read_counts->print->details ||
+					       !persistent_info__is_side_band(info, i)))
+			err = persistent_read__member(read_counts, i, details);
+	}
+	free(details);
+	return err;
+}
+
+static bool persistent_print__is_text(const struct persistent_print *print)
+{
+	return !print->json && !print->separator && !print->openmetrics;
+}
+
+static void persistent_read__begin(struct persistent_read *read_counts)
+{
+	struct json_out *out = &read_counts->json;
+	u64 age = read_counts->info.query.age;
+	u32 id = read_counts->info.id;
+
+	if (read_counts->print->json) {
+		json_out__begin(out, NULL, '{');
+		json_out__string(out, "name", read_counts->info.name);
+		json_out__number(out, "id", id);
+		json_out__number(out, "age_ns", age);
+		json_out__begin(out, "counts", '[');
+	} else if (persistent_print__is_text(read_counts->print)) {
+		printf("%s, id %u, started %.3f seconds ago:\n\n", read_counts->info.name, id,
+		       (double)age / NSEC_PER_SEC);
+	}
+}
+
+static void persistent_read__end(struct persistent_read *read_counts)
+{
+	if (read_counts->print->json) {
+		json_out__end(&read_counts->json, ']');
+		json_out__end(&read_counts->json, '}');
+	} else if (persistent_print__is_text(read_counts->print)) {
+		printf("\n");
+	}
+}
+
+static int persistent_read__id(struct persistent_read *read_counts, u32 id)
+{
+	char buf[STRERR_BUFSIZE];
+	int err = persistent_info__init(&read_counts->info, id);
+
+	if (!err) {
+		persistent_read__begin(read_counts);
+		err = persistent_read__members(read_counts);
+		persistent_read__end(read_counts);
+	}
+	if (err)
+		pr_err("cannot read session '%s': %s\n", read_counts->info.name,
+		       persistent__strerror(id, err, buf, sizeof(buf)));
+	persistent_info__exit(&read_counts->info);
+	return err;
+}
+
+/* Goes on after an error: who asks for several gets those that can be had. */
+static int persistent_read__named(struct persistent_read *read_counts, int argc,
+				  const char **argv)
+{
+	int err = 0;
+
+	for (int i = 0; i < argc; i++) {
+		int id = persistent__find(argv[i]);
+
+		err = (id < 0 ? id : persistent_read__id(read_counts, id)) ?: err;
+	}
+	return err;
+}
+
+/* Sessions of others are no error, unless there is nothing else. */
+static int persistent_read__all(struct persistent_read *read_counts)
+{
+	char name[PERF_PERSISTENT_NAME_MAX];
+	int nr, done = 0, err = 0;
+	u32 *ids;
+
+	if (persistent__type() < 0)
+		return -EOPNOTSUPP;
+
+	nr = persistent__ids(&ids);
+	if (nr < 0) {
+		pr_err("cannot read the list of sessions: %s\n", strerror(-nr));
+		return nr;
+	}
+
+	for (int i = 0; i < nr; i++) {
+		int ret;
+
+		/* It has ended since the list was read. */
+		if (!persistent__name(ids[i], name))
+			continue;
+		ret = persistent_read__id(read_counts, ids[i]);
+		err = ret && ret != -ENOENT ? ret : err;
+		done += !ret;
+	}
+	free(ids);
+	return done ? 0 : err;
+}
+
+static int persistent_read__run(int argc, const char **argv, const struct persistent_print *print)
+{
+	struct persistent_read read_counts = { .print = print, .json.fp = stdout };
+	int err;
+
+	/* For people only: programs read the numbers of C. */
+	if (persistent_print__is_text(print))
+		setlocale(LC_NUMERIC, "");
+	if (print->json)
+		json_out__begin(&read_counts.json, NULL, '[');
+	err = argc ? persistent_read__named(&read_counts, argc, argv) :
+		     persistent_read__all(&read_counts);
+	if (print->json)
+		json_out__end(&read_counts.json, ']');
+	if (print->openmetrics)
+		openmetrics__print(&read_counts.metrics, stdout);
+	openmetrics__exit(&read_counts.metrics);
+	return err;
+}
+
+static int persistent_read__cmd(int argc, const char **argv)
+{
+	struct persistent_print print = {};
+	const struct option options[] = {
+		OPT_BOOLEAN('A', "no-aggr", &print.no_aggr,
+			    "print the count of each CPU, task or cgroup instead of their sum"),
+		OPT_BOOLEAN('j', "json", &print.json, "print JSON"),
+		OPT_STRING('x', "field-separator", &print.separator, "separator",
+			   "print a line for each count, with the values separated by this"),
+		OPT_BOOLEAN(0, "openmetrics", &print.openmetrics,
+			    "print the text format of OpenMetrics, for Prometheus"),
+		OPT_INCR('v', "verbose", &verbose, "print the events for side-band, too"),
+		OPT_END()
+	};
+	const char * const usage[] = { persistent_cmd_read.usage, NULL };
+
+	argc = parse_options(argc, argv, options, usage, 0);
+	if (persistent_print__check(&print))
+		return -EINVAL;
+	if (print.openmetrics && (print.json || print.separator)) {
+		pr_err("cannot use --openmetrics with -j or -x\n");
+		return -EINVAL;
+	}
+
+	print.details = verbose > 0;
+	return persistent_read__run(argc, argv, &print);
+}
+
+const struct persistent_cmd persistent_cmd_read = {
+	.name	= "read",
+	.usage	=
+		"perf persistent read [-A] [-j|-x <separator>|--openmetrics] [<name|id>...]\n"
+		"                                                         print what has been counted",
+	.fn	= persistent_read__cmd,
+};

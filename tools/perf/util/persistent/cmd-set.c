@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * perf persistent set and mark: change what a session is called, how long it lives and
+ * who may do what with it, and put a text into the buffers.
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/capability.h>
+#include <linux/kernel.h>
+#include <linux/time64.h>
+#include <subcmd/parse-options.h>
+#include <api/fs/fs.h>
+#include "cap.h"
+#include "debug.h"
+#include "registry.h"
+#include "start-spec.h"
+#include "values.h"
+
+/* What was typed, NULL where nothing was */
+struct set_options {
+	const char	*name;
+	const char	*ttl;
+	const char	*mode;
+	const char	*owner;
+	const char	*group;
+};
+
+static int set__parse_owner(struct perf_persistent_set *set, const char *str)
+{
+	set->flags |= PERF_PERSISTENT_SET_UID;
+	if (persistent__parse_owner(str, &set->uid))
+		return 0;
+	pr_err("unknown user '%s'\n", str);
+	return -EINVAL;
+}
+
+static int set__parse_group(struct perf_persistent_set *set, const char *str)
+{
+	set->flags |= PERF_PERSISTENT_SET_GID;
+	if (persistent__parse_group(str, &set->gid))
+		return 0;
+	pr_err("unknown group '%s'\n", str);
+	return -EINVAL;
+}
+
+static int set__parse_mode(struct perf_persistent_set *set, const char *str)
+{
+	set->flags |= PERF_PERSISTENT_SET_MODE;
+	if (persistent__parse_mode(str, &set->mode))
+		return 0;
+	pr_err("invalid mode '%s': use an octal number up to 0777, e.g. 0640\n", str);
+	return -EINVAL;
+}
+
+/* Nobody who asked for no limit shall get one without being told. */
+static int set__parse_ttl(struct perf_persistent_set *set, const char *str)
+{
+	set->flags |= PERF_PERSISTENT_SET_TTL;
+	if (!strcmp(str, "none")) {
+		if (perf_cap__capable(CAP_PERFMON))
+			return 0;
+		pr_err("'--ttl none' needs CAP_PERFMON\n");
+		return -EPERM;
+	}
+
+	set->ttl = persistent__parse_ttl(str);
+	if (set->ttl)
+		return 0;
+
+	pr_err("invalid ttl '%s': use e.g. 90s, 15m, 2h\n", str);
+	return -EINVAL;
+}
+
+static int set__parse_name(struct perf_persistent_set *set, const char *str)
+{
+	set->flags |= PERF_PERSISTENT_SET_NAME;
+	set->name = (u64)(unsigned long)str;
+	return persistent_spec__check_name("--name ", str);
+}
+
+static int set__parse(struct perf_persistent_set *set, const struct set_options *options)
+{
+	int err = 0;
+
+	if (options->name)
+		err = set__parse_name(set, options->name);
+	if (!err && options->ttl)
+		err = set__parse_ttl(set, options->ttl);
+	if (!err && options->mode)
+		err = set__parse_mode(set, options->mode);
+	if (!err && options->owner)
+		err = set__parse_owner(set, options->owner);
+	if (!err && options->group)
+		err = set__parse_group(set, options->group);
+	return err;
+}
+
+static const char *set__why_not_permitted(u32 flags)
+{
+	if (flags & PERF_PERSISTENT_SET_UID)
+		return "a new owner needs CAP_PERFMON";
+	if (flags & PERF_PERSISTENT_SET_GID)
+		return "needs CAP_PERFMON; without it the owner can choose one of their own groups";
+	return "a new mode needs CAP_PERFMON, or to own a session started without it";
+}
+
+/* Of what was checked before the kernel only refuses what takes the capability. */
+static bool set__is_ttl_too_long(const struct perf_persistent_set *set, char *buf, size_t size)
+{
+	int secs;
+
+	if (!(set->flags & PERF_PERSISTENT_SET_TTL) || perf_cap__capable(CAP_PERFMON) ||
+	    sysctl__read_int("kernel/perf_event_persistent_max_ttl", &secs) ||
+	    set->ttl <= (u64)secs * NSEC_PER_SEC)
+		return false;
+
+	scnprintf(buf, size,
+		  "without CAP_PERFMON the ttl is at most %ds (kernel.perf_event_persistent_max_ttl)",
+		  secs);
+	return true;
+}
+
+static const char *set__strerror(u32 id, const struct perf_persistent_set *set, int err,
+				 char *buf, size_t size)
+{
+	char name[PERF_PERSISTENT_NAME_MAX];
+
+	if (err == -EEXIST) {
+		scnprintf(buf, size, "the name '%s' is taken (see 'perf persistent list')",
+			  (const char *)(unsigned long)set->name);
+		return buf;
+	}
+	if (err == -EPERM)
+		return set__why_not_permitted(set->flags);
+	if (err == -EINVAL && set__is_ttl_too_long(set, buf, size))
+		return buf;
+	if (err == -EINVAL && !persistent__name(id, name))
+		err = -ENOENT;
+	return persistent__strerror(id, err, buf, size);
+}
+
+static int set__run(const char *str, struct perf_persistent_set *set, const char *verb,
+		    const char *done)
+{
+	char name[PERF_PERSISTENT_NAME_MAX], buf[STRERR_BUFSIZE];
+	int err, fd, id = persistent__find(str);
+
+	if (id < 0)
+		return id;
+
+	fd = persistent__open_any(id);
+	err = fd < 0 ? fd : persistent__set(fd, set);
+	if (fd >= 0)
+		close(fd);
+	if (err)
+		pr_err("cannot %s session '%s': %s\n", verb, str,
+		       set__strerror(id, set, err, buf, sizeof(buf)));
+	else
+		printf("%s: id %d %s\n", persistent__name(id, name) ?: str, id, done);
+	return err;
+}
+
+static int set__cmd(int argc, const char **argv)
+{
+	struct set_options values = {};
+	struct perf_persistent_set set = {};
+	const struct option options[] = {
+		OPT_STRING(0, "name", &values.name, "name", "new name"),
+		OPT_STRING(0, "ttl", &values.ttl, "time",
+			   "time to live from now on, e.g. 90s, 15m, 2h, or none"),
+		OPT_STRING(0, "mode", &values.mode, "mode",
+			   "who may do what, in octal digits, e.g. 0640"),
+		OPT_STRING(0, "owner", &values.owner, "user", "new owner"),
+		OPT_STRING(0, "group", &values.group, "group", "new group"),
+		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
+		OPT_END()
+	};
+	const char * const usage[] = { persistent_cmd_set.usage, NULL };
+	int err;
+
+	argc = parse_options(argc, argv, options, usage, 0);
+	if (argc != 1)
+		usage_with_options(usage, options);
+
+	err = set__parse(&set, &values);
+	if (err)
+		return err;
+	if (!set.flags)
+		usage_with_options_msg(usage, options, "nothing to set");
+	return set__run(argv[0], &set, "change", "changed");
+}
+
+const struct persistent_cmd persistent_cmd_set = {
+	.name	= "set",
+	.usage	=
+		"perf persistent set [--name <name>] [--ttl <time>] [--mode <mode>] [--owner <user>] [--group <group>] <name|id>\n"
+		"                                                         change what it is called, how long it lives, who may do what",
+	.fn	= set__cmd,
+};
+
+static int mark__cmd(int argc, const char **argv)
+{
+	struct perf_persistent_set set = { .flags = PERF_PERSISTENT_SET_MARK };
+	const struct option options[] = {
+		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
+		OPT_END()
+	};
+	const char * const usage[] = { persistent_cmd_mark.usage, NULL };
+
+	argc = parse_options(argc, argv, options, usage, 0);
+	if (argc != 2)
+		usage_with_options(usage, options);
+
+	if (!argv[1][0] || strlen(argv[1]) >= PERF_PERSISTENT_MARK_MAX) {
+		pr_err("invalid mark '%s': use a text of 1 to %d bytes\n", argv[1],
+		       PERF_PERSISTENT_MARK_MAX - 1);
+		return -EINVAL;
+	}
+	set.mark = (u64)(unsigned long)argv[1];
+	return set__run(argv[0], &set, "mark", "marked");
+}
+
+const struct persistent_cmd persistent_cmd_mark = {
+	.name	= "mark",
+	.usage	=
+		"perf persistent mark <name|id> <text>             put a text into the buffers of sessions with perf_persistent:persistent_mark",
+	.fn	= mark__cmd,
+};

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * perf persistent list --counters: who has the counters of the CPUs' PMUs.
+ */
+#include "cmd-list.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <perf/cpumap.h>
+#include "cpumap.h"
+#include "debug.h"
+#include "info.h"
+#include "perf-sys.h"
+#include "pmu.h"
+#include "pmus.h"
+#include "registry.h"
+
+/* More than any PMU has */
+#define MAX_COUNTERS	64
+
+/*
+ * Not pinned, so that it gets a counter only if nobody else has it; and not in guests,
+ * which could not have the PMU meanwhile.
+ */
+static int counter__open(struct perf_pmu *pmu, int cpu)
+{
+	struct perf_event_attr attr = {
+		.type	       = PERF_TYPE_HARDWARE,
+		.size	       = sizeof(attr),
+		.config	       = PERF_COUNT_HW_CPU_CYCLES,
+		.read_format   = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
+		.exclude_guest = 1,
+	};
+	int fd;
+
+	if (perf_pmus__supports_extended_type())
+		attr.config |= (u64)pmu->type << PERF_PMU_TYPE_SHIFT;
+	fd = sys_perf_event_open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* It had a counter at once, if it ran for all of the time that it was enabled. */
+static bool counter__is_running(int fd)
+{
+	struct { u64 value, enabled, running; } count = {};
+
+	return read(fd, &count, sizeof(count)) == sizeof(count) &&
+	       count.running && count.running == count.enabled;
+}
+
+/*
+ * Returns how many events more get a counter on the CPU, or a negative error. They are
+ * opened one by one until one does not get any, and closed again.
+ */
+static int pmu__count_free(struct perf_pmu *pmu, int cpu)
+{
+	int fds[MAX_COUNTERS], nr = 0, err = 0;
+	bool runs = true;
+
+	while (runs && nr < MAX_COUNTERS) {
+		int fd = counter__open(pmu, cpu);
+
+		if (fd < 0) {
+			err = fd;
+			break;
+		}
+		runs = counter__is_running(fd);
+		fds[nr++] = fd;
+	}
+	for (int i = 0; i < nr; i++)
+		close(fds[i]);
+	return err ?: nr - !runs;
+}
+
+struct counters {
+	int	nr_cpus;
+	int	*held;
+	int	tasks;
+};
+
+static bool instance__never_ran(const struct perf_persistent_info *instance)
+{
+	return instance->state == PERF_PERSISTENT_STATE_ENABLED && instance->time_enabled &&
+	       !instance->time_running;
+}
+
+static void counters__add_member(struct counters *counters, struct persistent_info *info,
+				 u32 member)
+{
+	int never = 0, nr = 0;
+
+	for (int i = 0; i < info->nr; i++) {
+		const struct perf_persistent_info *instance = &info->instances[i];
+
+		if (instance->member != member)
+			continue;
+		nr++;
+		if (instance__never_ran(instance))
+			never++;
+		else if (instance->state != PERF_PERSISTENT_STATE_ENABLED)
+			continue;
+		else if (instance->pid != -1)
+			counters->tasks++;
+		else if (instance->cpu >= 0 && instance->cpu < counters->nr_cpus)
+			counters->held[instance->cpu]++;
+	}
+	if (never)
+		printf("%s, id %u: %s never had a counter in %d of %d instances\n", info->name,
+		       info->id, info->members[member].label, never, nr);
+}
+
+static int counters__add_session(struct counters *counters, u32 id)
+{
+	struct persistent_info info;
+	char buf[STRERR_BUFSIZE];
+	int err;
+
+	if (!persistent__has_cpu_pmu(id))
+		return 0;
+	err = persistent_info__init(&info, id);
+	if (err == -ENOENT)
+		return 0;
+	if (err) {
+		pr_err("%s, id %u, is left out: %s\n", info.name, id,
+		       persistent__strerror(id, err, buf, sizeof(buf)));
+		return err;
+	}
+	for (u32 i = 0; i < info.nr_members; i++) {
+		if (info.members[i].known && persistent__is_cpu_pmu(info.members[i].attr.type))
+			counters__add_member(counters, &info, i);
+	}
+	persistent_info__exit(&info);
+	return 0;
+}
+
+static int counters__strerror(const char *pmu, int cpu, int err)
+{
+	char buf[STRERR_BUFSIZE];
+
+	switch (err) {
+	case -ENOENT:
+	case -ENODEV:
+	case -EOPNOTSUPP:
+		pr_err("no hardware PMU: CPU %d has no counters that perf can use\n", cpu);
+		break;
+	case -EACCES:
+	case -EPERM:
+		pr_err("counting the free counters of CPU %d needs CAP_PERFMON, or kernel.perf_event_paranoid of 0 or less\n",
+		       cpu);
+		break;
+	default:
+		pr_err("failed to count the free counters of CPU %d, PMU %s: %s\n", cpu, pmu,
+		       str_error_r(-err, buf, sizeof(buf)));
+	}
+	return err;
+}
+
+/* An event of a CPU's PMU that is on a CPU is on the PMU of that one. */
+static int counters__print(struct counters *counters)
+{
+	struct perf_pmu *pmu = NULL;
+	struct perf_cpu cpu;
+	unsigned int idx;
+	bool titles = false;
+
+	while ((pmu = perf_pmus__scan_core(pmu))) {
+		perf_cpu_map__for_each_cpu(cpu, idx, pmu->cpus) {
+			int nr_free = pmu__count_free(pmu, cpu.cpu);
+
+			if (nr_free < 0)
+				return counters__strerror(pmu->name, cpu.cpu, nr_free);
+			if (!titles)
+				printf("CPU  HELD  FREE  PMU\n");
+			titles = true;
+			printf("%3d  %4d  %4d  %s\n", cpu.cpu,
+			       cpu.cpu < counters->nr_cpus ? counters->held[cpu.cpu] : 0,
+			       nr_free, pmu->name);
+		}
+	}
+	return 0;
+}
+
+int list__counters(u32 *ids, int nr)
+{
+	struct counters counters = { .nr_cpus = cpu__max_cpu().cpu };
+	int err, refused = 0;
+
+	counters.held = calloc(counters.nr_cpus ?: 1, sizeof(*counters.held));
+	if (!counters.held)
+		return -ENOMEM;
+
+	for (int i = 0; i < nr; i++)
+		refused = counters__add_session(&counters, ids[i]) ?: refused;
+	err = counters__print(&counters);
+	if (!err && counters.tasks)
+		printf("%d more are held by sessions of tasks, each while its task runs\n",
+		       counters.tasks);
+	free(counters.held);
+	return err ?: refused;
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * -e persistent/NAME/: from what was typed to the events that it stands for.
+ */
+#include "follow.h"
+
+#include <errno.h>
+#include <string.h>
+#include <linux/kernel.h>
+#include <linux/list.h>
+#include <linux/zalloc.h>
+#include <perf/cpumap.h>
+#include <perf/threadmap.h>
+#include <internal/xyarray.h>
+#include <sys/ioctl.h>
+#include "debug.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "evsel_config.h"
+#include "pmu.h"
+#include "reader.h"
+#include "registry.h"
+#include "reopen.h"
+#include "target.h"
+#include "thread_map.h"
+
+/* The id and the instance are a term as well: that they were given. */
+static bool evsel__has_other_terms(struct evsel *evsel)
+{
+	struct evsel_config_term *term;
+
+	list_for_each_entry(term, &evsel->config_terms, list) {
+		if (term->type != EVSEL__CONFIG_TERM_USR_CHG_CONFIG)
+			return true;
+	}
+	return false;
+}
+
+/* What it counts and how was decided by whoever started it. */
+static const char *evsel__not_reopenable(struct evsel *evsel)
+{
+	struct perf_event_attr *attr = &evsel->core.attr;
+
+	if (evsel__leader(evsel) != evsel || evsel->core.nr_members > 1)
+		return "be in a group";
+	if (evsel->filter || !list_empty(&evsel->bpf_filters))
+		return "be filtered";
+	if (evsel->cgrp)
+		return "be bound to a cgroup";
+	if (evsel__has_other_terms(evsel) || attr->config1 || attr->config2 || attr->config3 ||
+	    attr->config4)
+		return "have terms but id and instance";
+	if (attr->exclude_user || attr->exclude_kernel || attr->exclude_hv ||
+	    evsel->exclude_GH || attr->precise_ip || evsel->precise_max ||
+	    attr->pinned || attr->exclusive ||
+	    evsel->sample_read || evsel->weak_group)
+		return "have modifiers";
+	return NULL;
+}
+
+/* What -C, -p and -t name, or nothing where they are not given */
+static int persistent_choice__init(struct persistent_choice *choice, struct target *target)
+{
+	*choice = (struct persistent_choice) { .instance = PERSISTENT_ALL };
+
+	if (target->cpu_list) {
+		choice->cpus = perf_cpu_map__new(target->cpu_list);
+		if (!choice->cpus) {
+			pr_err("-C %s: no such CPUs\n", target->cpu_list);
+			return -EINVAL;
+		}
+	}
+	if (target->pid || target->tid) {
+		choice->threads = thread_map__new_str(target->pid, target->tid,
+						      /*all_threads=*/false);
+		if (!choice->threads) {
+			pr_err("there is no process or thread %s\n", target->pid ?: target->tid);
+			return -ESRCH;
+		}
+	}
+	return 0;
+}
+
+static void persistent_choice__exit(struct persistent_choice *choice)
+{
+	perf_cpu_map__put(choice->cpus);
+	perf_thread_map__put(choice->threads);
+}
+
+static int evlist__none_chosen(struct evsel *evsel, struct target *target, int instance)
+{
+	if (instance != PERSISTENT_ALL)
+		pr_err("%s: there is no such instance, or not where it is looked for\n",
+		       evsel__name(evsel));
+	else if (target->cpu_list)
+		pr_err("%s is on none of the CPUs %s\n", evsel__name(evsel), target->cpu_list);
+	else if (target->pid || target->tid)
+		pr_err("%s has no events of %s %s\n", evsel__name(evsel),
+		       target->pid ? "process" : "thread", target->pid ?: target->tid);
+	else
+		pr_err("%s has no events any more\n", evsel__name(evsel));
+	return -ENOENT;
+}
+
+static int evlist__expand_one(struct evlist *evlist, struct evsel *evsel, struct target *target,
+			      struct persistent_choice *choice)
+{
+	u64 config = evsel->core.attr.config;
+	const char *why = evsel__not_reopenable(evsel);
+	char id[16];
+	int added;
+
+	if (why) {
+		pr_err("%s runs already and cannot %s\n", evsel__name(evsel), why);
+		return -EINVAL;
+	}
+
+	snprintf(id, sizeof(id), "%u", (u32)config);
+	if (persistent__find(id) < 0)
+		return -ENOENT;
+
+	choice->instance = (int)(config >> PERF_PERSISTENT_INSTANCE_SHIFT) - 1;
+	added = evlist__choose_persistent(evlist, (u32)config, choice);
+	return added ?: evlist__none_chosen(evsel, target, choice->instance);
+}
+
+static bool evlist__names_persistent(struct evlist *evlist)
+{
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (evsel->pmu && perf_pmu__is_persistent(evsel->pmu))
+			return true;
+	}
+	return false;
+}
+
+/* It names tasks and counts nothing. */
+static int evlist__remove_side_band(struct evlist *evlist)
+{
+	struct evsel *evsel, *tmp;
+	int nr = 0;
+
+	evlist__for_each_entry_safe(evlist, tmp, evsel) {
+		if (!evsel->persistent || !evsel__is_dummy_event(evsel))
+			continue;
+		evlist__remove(evlist, evsel);
+		evsel__put(evsel);
+		nr++;
+	}
+	return nr;
+}
+
+bool evlist__has_only_persistent(struct evlist *evlist)
+{
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (!evsel->persistent)
+			return false;
+	}
+	return !evlist__empty(evlist);
+}
+
+/* "session 'web", "sessions 'web,db" without the final quote */
+void evlist__fprintf_sessions(struct evlist *evlist, FILE *fp)
+{
+	u32 first = evlist__first(evlist)->persistent->id, last = first;
+	struct evsel *evsel;
+
+	fprintf(fp, "session%s \'%s", evlist__last(evlist)->persistent->id == first ? "" : "s",
+		evlist__first(evlist)->persistent->name);
+	evlist__for_each_entry(evlist, evsel) {
+		if (evsel->persistent->id != last)
+			fprintf(fp, ",%s", evsel->persistent->name);
+		last = evsel->persistent->id;
+	}
+}
+
+/* What is not of a session brings side-band of its own. */
+static void evlist__renumber(struct evlist *evlist)
+{
+	struct evsel *evsel, *tracking = NULL;
+	int idx = 0;
+
+	evlist__for_each_entry(evlist, evsel) {
+		evsel->core.idx = idx++;
+		evsel->tracking = false;
+		if (!tracking && !evsel->persistent)
+			tracking = evsel;
+	}
+	evlist__set_tracking_event(evlist, tracking ?: evlist__first(evlist));
+}
+
+static int evlist__expand_all(struct evlist *evlist, struct target *target,
+			      struct persistent_choice *choice)
+{
+	struct evsel *evsel, *tmp, *last = evlist__empty(evlist) ? NULL : evlist__last(evlist);
+	int err, nr = 0;
+
+	evlist__for_each_entry_safe(evlist, tmp, evsel) {
+		bool end = evsel == last;
+
+		if (evsel->pmu && perf_pmu__is_persistent(evsel->pmu)) {
+			err = evlist__expand_one(evlist, evsel, target, choice);
+			if (err < 0)
+				return err;
+			nr += err;
+			evlist__remove(evlist, evsel);
+			evsel__put(evsel);
+		}
+		if (end)
+			break;
+	}
+	return nr;
+}
+
+/* Who wants records may have named one that counts. */
+static int evlist__check_buffers(struct evlist *evlist)
+{
+	struct evsel *evsel;
+	int err;
+
+	evlist__for_each_entry(evlist, evsel) {
+		err = evsel->persistent ? persistent__check_buffer(evsel->persistent->id) : 0;
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/*
+ * Put all members of a session in the place of what names it, those for
+ * side-band if they are wanted. Returns how many there are, or a negative
+ * error.
+ */
+int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool side_band)
+{
+	struct persistent_reader *reader;
+	struct persistent_choice choice;
+	int nr, err = 0;
+
+	if (!evlist__names_persistent(evlist))
+		return 0;
+
+	nr = persistent_choice__init(&choice, target);
+	if (!nr)
+		nr = evlist__expand_all(evlist, target, &choice);
+	persistent_choice__exit(&choice);
+	if (nr < 0)
+		return nr;
+
+	if (!side_band)
+		nr -= evlist__remove_side_band(evlist);
+	else
+		err = evlist__check_buffers(evlist);
+	if (err)
+		return err;
+	if (!nr) {
+		pr_err("the session has nothing but side-band, which counts nothing\n");
+		return -ENODATA;
+	}
+
+	evlist__renumber(evlist);
+	reader = zalloc(sizeof(*reader));
+	if (!reader)
+		return -ENOMEM;
+	evlist__set_persistent(evlist, reader);
+	/* A command is a stopwatch for them, and not what they are of. */
+	if (evlist__has_only_persistent(evlist) && target__none(target))
+		target->system_wide = true;
+	return nr;
+}
+
+/* Returns 0 or, having said which option cannot be given, a negative error. */
+int reopened__check_options(const struct reopened_refused *refused)
+{
+	for (; refused->option; refused++) {
+		if (!refused->given)
+			continue;
+		pr_err("%s is not supported with events that run already\n", refused->option);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Returns 0 or, having said which session cannot be consumed, a negative error. */
+int evlist__check_consume(struct evlist *evlist)
+{
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (!evsel->persistent || !(evsel->persistent->flags & PERF_PERSISTENT_OVERWRITE))
+			continue;
+		pr_err("--consume is for sessions until full: %s, id %u, overwrites the oldest\n",
+		       evsel->persistent->name, evsel->persistent->id);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/*
+ * They have counted for long: what matters is what is added from now on. All are
+ * enabled, the siblings of a group as well: it is only what is read here.
+ */
+int evlist__enable_persistent(struct evlist *evlist)
+{
+	struct persistent_instance *instance;
+	int idx, thread, err;
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (!evsel->persistent)
+			continue;
+		evsel__for_each_persistent(evsel, idx, thread, instance) {
+			int fd = *(int *)xyarray__entry(evsel->core.fd, idx, thread);
+
+			if (!ioctl(fd, PERF_EVENT_IOC_ENABLE, 0))
+				continue;
+			err = -errno;
+			pr_err("%s cannot be read: %s\n", evsel__name(evsel), strerror(-err));
+			return err;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Buffers of a running session as maps like any other, so that record, top
+ * and trace read them as they read their own. What they read is a copy: the
+ * buffer is read by others at the same time and its positions are not ours.
+ */
+#include "follow.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <linux/kernel.h>
+#include <linux/log2.h>
+#include <linux/ring_buffer.h>
+#include <linux/zalloc.h>
+#include <perf/cpumap.h>
+#include <perf/event.h>
+#include <perf/threadmap.h>
+#include <internal/evlist.h>
+#include <internal/lib.h>
+#include <internal/xyarray.h>
+#include <sys/mman.h>
+#include "debug.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "mmap.h"
+#include "reader.h"
+#include "reopen.h"
+
+/*
+ * A loop never polls readable. So look every now and then, more often the
+ * faster it fills.
+ */
+#define MAX_PERIOD_MSEC	100
+
+/* Where nothing comes, ask now and then whether it still can. */
+#define MAX_IDLE	10
+
+bool evlist__follows_persistent(struct evlist *evlist)
+{
+	struct persistent_reader *reader = evlist__persistent(evlist);
+
+	return reader && reader->nr;
+}
+
+/*
+ * How long to poll: for as long as was asked, or until it is time to look again
+ * into the buffers that something can still come to.
+ */
+int evlist__poll_timeout(struct evlist *evlist, int timeout)
+{
+	struct persistent_reader *reader = evlist__persistent(evlist);
+
+	for (int i = 0; reader && i < reader->nr; i++) {
+		struct persistent_buffer *buffer = &reader->buffers[i];
+		int period = READ_ONCE(buffer->period);
+
+		if (READ_ONCE(buffer->nr_polled) && (timeout < 0 || period < timeout))
+			timeout = period;
+	}
+	return timeout;
+}
+
+/*
+ * Before the array is filtered: an event that was attached does not poll HUP, and a
+ * buffer that no event writes to any more need not be looked into.
+ */
+void evlist__hang_up_ended(struct evlist *evlist, struct fdarray *pollfd)
+{
+	if (!evlist__follows_persistent(evlist))
+		return;
+
+	for (int i = 0; i < pollfd->nr; i++) {
+		struct mmap *map = pollfd->priv[i].ptr;
+		struct persistent_buffer *buffer = map ? map->persistent : NULL;
+
+		if (!buffer || !pollfd->entries[i].events)
+			continue;
+		if (buffer->ended)
+			pollfd->entries[i].revents |= POLLHUP;
+		if (pollfd->entries[i].revents & (POLLHUP | POLLERR))
+			WRITE_ONCE(buffer->nr_polled, buffer->nr_polled - 1);
+	}
+}
+
+/* "session web, id 1, has ended", for each that has; returns the length */
+int evlist__scnprintf_ended(struct evlist *evlist, char *buf, size_t size)
+{
+	struct evsel *evsel;
+	u32 last = 0;
+	int len = 0;
+
+	buf[0] = '\0';
+	evlist__for_each_entry(evlist, evsel) {
+		struct persistent_member *member = evsel->persistent;
+
+		if (!member || member->id == last || !evsel__persistent_ended(evsel))
+			continue;
+		last = member->id;
+		len += scnprintf(buf + len, size - len, "%ssession %s, id %u, has ended",
+				 len ? "; " : "", member->name, member->id);
+	}
+	return len;
+}
+
+static void persistent_buffer__adapt_period(struct persistent_buffer *buffer)
+{
+	u64 sixteenths = buffer->came * 16 / buffer->size;
+	int period = buffer->period;
+
+	if (sixteenths > 4)
+		period = max(period / 2, 1);
+	else if (!sixteenths)
+		period = min(period * 2, MAX_PERIOD_MSEC);
+	WRITE_ONCE(buffer->period, period);
+}
+
+/* Oldest first; those of a loop come the other way round. */
+static void persistent_buffer__copy_to(struct persistent_buffer *buffer, void *data)
+{
+	union perf_event *event = NULL;
+
+	if (!buffer->backward) {
+		memcpy(data, buffer->data, buffer->len);
+		return;
+	}
+
+	data += buffer->len;
+	while ((event = persistent_buffer__next(buffer, event))) {
+		data -= event->header.size;
+		memcpy(data, event, event->header.size);
+	}
+}
+
+static bool persistent_buffer__is_idle(struct persistent_buffer *buffer)
+{
+	if (ring_buffer_read_head(buffer->base) != buffer->cursor)
+		buffer->idle = 0;
+	return buffer->idle++ % MAX_IDLE;
+}
+
+/* Each copy begins where the ring does, so that it is in one piece. */
+static int persistent_mmap__refill(struct perf_mmap *core)
+{
+	struct mmap *map = container_of(core, struct mmap, core);
+	struct persistent_buffer *buffer = map->persistent;
+	struct perf_event_mmap_page *pc = core->base;
+	int err;
+
+	if (core->prev != buffer->delivered || buffer->ended)
+		return 0;
+
+	if (!buffer->pending) {
+		persistent_buffer__consume(buffer);
+		buffer->len = 0;
+		buffer->came = 0;
+		err = persistent_buffer__is_idle(buffer) ? 0 : persistent_buffer__read(buffer);
+		if (err)
+			return err;
+	}
+	buffer->pending = false;
+	persistent_buffer__adapt_period(buffer);
+	if (!buffer->len)
+		return 0;
+
+	core->prev = round_up(buffer->delivered, buffer->size);
+	buffer->delivered = core->prev + buffer->len;
+	persistent_buffer__copy_to(buffer, core->base + page_size);
+	pc->data_tail = core->prev;
+	pc->data_head = buffer->delivered;
+	return 0;
+}
+
+static int mmap__init_persistent(struct mmap *map, struct persistent_buffer *buffer,
+				 struct mmap_params *mp)
+{
+	struct perf_event_mmap_page *pc;
+	void *base;
+
+	base = mmap(NULL, page_size + buffer->size, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (base == MAP_FAILED)
+		return -errno;
+
+	pc = base;
+	memcpy(pc, buffer->base, sizeof(*pc));
+	pc->data_head = 0;
+	pc->data_tail = 0;
+	pc->aux_size = 0;
+
+	map->core.base = base;
+	map->core.mask = buffer->size - 1;
+	map->core.fd = buffer->fd;
+	map->core.cpu.cpu = buffer->cpu;
+	map->core.refill_cb = persistent_mmap__refill;
+	map->persistent = buffer;
+	/* One for perf_mmap__consume(), as libperf has it */
+	refcount_set(&map->core.refcnt, 1);
+	if (mmap__setup(map, mp))
+		return -ENOMEM;
+
+	/* A threshold would be waited for with nothing more being copied. */
+	map->core.flush = 1;
+	return 0;
+}
+
+static int evlist__poll_persistent(struct evlist *evlist, struct evsel *evsel, struct mmap *first)
+{
+	struct persistent_reader *reader = evlist__persistent(evlist);
+	struct persistent_instance *instance;
+	struct persistent_buffer *buffer;
+	struct mmap *map;
+	int idx, thread;
+
+	evsel__for_each_persistent(evsel, idx, thread, instance) {
+		int fd = *(int *)xyarray__entry(evsel->core.fd, idx, thread);
+
+		buffer = persistent_reader__find(reader, instance->info.buffer_id);
+		if (!buffer)
+			continue;
+
+		map = &first[buffer - reader->buffers];
+		perf_evsel__set_sid_idx(&evsel->core, map - evlist__mmap(evlist), idx, thread);
+		perf_mmap__get(&map->core);
+		if (perf_evlist__add_pollfd(evlist__core(evlist), fd, map, 0,
+					    fdarray_flag__default) < 0)
+			return -ENOMEM;
+		map->persistent->nr_polled++;
+	}
+	return 0;
+}
+
+/*
+ * With the side-band as it is, names can only be told of what is later than the
+ * oldest of it.
+ */
+static int persistent_reader__begin(struct persistent_reader *reader)
+{
+	int err;
+
+	if (!reader->history) {
+		persistent_reader__skip(reader);
+		return 0;
+	}
+
+	err = persistent_reader__read(reader);
+	if (err)
+		return err;
+
+	persistent_reader__find_horizon(reader);
+	for (int i = 0; i < reader->nr; i++) {
+		reader->buffers[i].pending = true;
+		reader->older_bytes += reader->buffers[i].lost_bytes;
+		reader->buffers[i].lost_bytes = 0;
+	}
+	return 0;
+}
+
+/* Whoever begins now did not lose what was lost before. */
+static int evsel__base_persistent_lost(struct evsel *evsel)
+{
+	struct persistent_instance *instance;
+	int idx, thread, err;
+	u64 lost;
+
+	evsel__for_each_persistent(evsel, idx, thread, instance) {
+		err = evsel__persistent_lost_records(evsel, idx, thread, &lost);
+		if (err)
+			return err;
+		instance->base_lost += lost;
+	}
+	return 0;
+}
+
+/*
+ * The buffers, before the maps are counted: evlist__mmap_persistent() makes the
+ * maps when there is room for them.
+ */
+int evlist__find_persistent_buffers(struct evlist *evlist)
+{
+	struct persistent_reader *reader = evlist__persistent(evlist);
+	struct evsel *evsel;
+	int err;
+
+	if (!reader)
+		return 0;
+
+	evlist__for_each_entry(evlist, evsel) {
+		err = evsel->persistent ? evsel__add_persistent_ids(evlist, evsel) : 0;
+		if (!err && evsel->persistent && !reader->history)
+			err = evsel__base_persistent_lost(evsel);
+		if (err)
+			return err;
+	}
+
+	err = evlist__check_persistent(evlist);
+	if (!err)
+		err = persistent_reader__init(reader, evlist);
+	if (!err)
+		err = persistent_reader__begin(reader);
+	evlist__core(evlist)->nr_reopened_mmaps = err ? 0 : reader->nr;
+	return err;
+}
+
+int evlist__mmap_persistent(struct evlist *evlist, struct mmap_params *mp)
+{
+	struct persistent_reader *reader = evlist__persistent(evlist);
+	struct perf_evlist *core = evlist__core(evlist);
+	int err = 0, nr = core->nr_reopened_mmaps;
+	struct evsel *evsel;
+	struct mmap *first;
+
+	if (!nr)
+		return 0;
+
+	first = &evlist__mmap(evlist)[core->nr_mmaps - nr];
+	for (int i = 0; i < nr && !err; i++) {
+		err = mmap__init_persistent(&first[i], &reader->buffers[i], mp);
+		core->mmap_len = max(core->mmap_len, mmap__mmap_len(&first[i]));
+	}
+	evlist__for_each_entry(evlist, evsel) {
+		if (!err && evsel->persistent)
+			err = evlist__poll_persistent(evlist, evsel, first);
+	}
+	return err;
+}
+
+static u64 evlist__persistent_lost(struct evlist *evlist)
+{
+	struct persistent_instance *instance;
+	struct evsel *evsel;
+	u64 lost, total = 0;
+	int idx, thread;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (!evsel->persistent || !evsel->core.fd)
+			continue;
+		evsel__for_each_persistent(evsel, idx, thread, instance) {
+			if (!evsel__persistent_lost(evsel, idx, thread, &lost))
+				total += lost;
+		}
+	}
+	return total;
+}
+
+/* What the reader was too late for, and what there was no room for, are two things. */
+void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp)
+{
+	struct persistent_reader *reader = evlist__persistent(evlist);
+	unsigned long long bytes, lost;
+
+	if (!reader)
+		return;
+
+	bytes = persistent_reader__lost_bytes(reader);
+	lost = evlist__persistent_lost(evlist);
+	if (bytes)
+		fprintf(fp, "[ overwritten before they could be read: %llu bytes ]\n", bytes);
+	if (lost)
+		fprintf(fp, "[ lost for want of room in the buffer: %llu samples ]\n", lost);
+	persistent_reader__print_horizon(reader, fp);
+}
+
+void evlist__exit_persistent(struct evlist *evlist)
+{
+	struct persistent_reader *reader = evlist__persistent(evlist);
+
+	if (reader)
+		persistent_reader__exit(reader);
+	free(reader);
+	evlist__set_persistent(evlist, NULL);
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What one persistent id is made of: its members and where they measure.
+ */
+#include "info.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/zalloc.h>
+#include "registry.h"
+
+static int persistent_info__add_member(struct persistent_info *info, int i)
+{
+	struct perf_persistent_info *instance = &info->instances[i];
+	struct persistent_info_member *member = &info->members[instance->member];
+	int err;
+
+	if (member->known)
+		return 0;
+
+	err = persistent__member(info->id, instance->instance, &member->attr, member->label);
+	/* This one has gone, another may be there. */
+	if (err == -ENOENT)
+		return 0;
+	if (!err && !member->label[0])
+		snprintf(member->label, sizeof(member->label), "%u:0x%llx", member->attr.type,
+			 (unsigned long long)member->attr.config);
+	member->known = !err;
+	return err;
+}
+
+/*
+ * Returns 0 or a negative error, of which nothing has been said.
+ */
+int persistent_info__init(struct persistent_info *info, u32 id)
+{
+	int err = 0;
+
+	*info = (struct persistent_info) { .id = id };
+	if (!persistent__name(id, info->name)) {
+		snprintf(info->name, sizeof(info->name), "(ended)");
+		return -ENOENT;
+	}
+
+	info->nr = persistent__instances(id, &info->query, &info->instances);
+	if (info->nr < 0)
+		return info->nr;
+
+	for (int i = 0; i < info->nr; i++)
+		info->nr_members = max(info->nr_members, info->instances[i].member + 1);
+
+	info->members = calloc(info->nr_members, sizeof(*info->members));
+	if (!info->members && info->nr)
+		err = -ENOMEM;
+	for (int i = 0; i < info->nr && !err; i++)
+		err = persistent_info__add_member(info, i);
+	if (err)
+		persistent_info__exit(info);
+	return err;
+}
+
+void persistent_info__exit(struct persistent_info *info)
+{
+	zfree(&info->instances);
+	zfree(&info->members);
+}
+
+/* It names tasks, counts nothing, and comes with every recording. */
+bool persistent_info__is_side_band(struct persistent_info *info, u32 member)
+{
+	struct perf_event_attr *attr = &info->members[member].attr;
+
+	return attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_DUMMY;
+}
+
+/* KVM does not give guests the PMU while an event of it counts in guests. */
+bool persistent_info__includes_guests(struct persistent_info *info, u32 member)
+{
+	struct perf_event_attr *attr = &info->members[member].attr;
+
+	return !attr->exclude_guest && persistent__is_cpu_pmu(attr->type);
+}
+
+static void persistent_details__find_where(struct persistent_details *details)
+{
+	struct perf_persistent_info *self = &details->query.self;
+	char *where = details->where, pid[32] = "", cpu[32] = "";
+
+	if (self->pid > 0)
+		scnprintf(pid, sizeof(pid), "pid %d", self->pid);
+	else if (!self->pid)
+		scnprintf(pid, sizeof(pid), "a task elsewhere");
+	if (self->cpu >= 0)
+		scnprintf(cpu, sizeof(cpu), "CPU %d", self->cpu);
+
+	scnprintf(where, sizeof(details->where), "%s%s%s%s%s", pid, *pid && *cpu ? " on " : "", cpu,
+		  details->cgroup[0] ? " in " : "", details->cgroup);
+}
+
+int persistent__details(int fd, struct persistent_details *details)
+{
+	int err;
+
+	details->query = (struct perf_persistent_query) {
+		.filter	     = (u64)(unsigned long)details->filter,
+		.filter_size = sizeof(details->filter),
+		.cgroup	     = (u64)(unsigned long)details->cgroup,
+		.cgroup_size = sizeof(details->cgroup),
+	};
+	details->filter[0] = '\0';
+	details->cgroup[0] = '\0';
+	err = persistent__query(fd, &details->query);
+	if (err)
+		return err;
+
+	/* What was too long was cut, the end of it too. */
+	details->filter[sizeof(details->filter) - 1] = '\0';
+	details->cgroup[sizeof(details->cgroup) - 1] = '\0';
+	persistent__printable(details->filter);
+	persistent__printable(details->cgroup);
+	persistent_details__find_where(details);
+	return 0;
+}
+
+/*
+ * Of an instance that cannot be opened there is what the list of instances tells, and
+ * the error is returned.
+ */
+int persistent_info__details(struct persistent_info *info, int i,
+			     struct persistent_details *details)
+{
+	int fd = persistent__open(info->id, info->instances[i].instance);
+	int err = fd < 0 ? fd : persistent__details(fd, details);
+
+	if (fd >= 0)
+		close(fd);
+	if (err) {
+		memset(details, 0, sizeof(*details));
+		details->query.self = info->instances[i];
+		persistent_details__find_where(details);
+	}
+	return err;
+}
+
+const char *persistent__state(u32 state)
+{
+	static const char * const states[PERSISTENT_STATES] = {
+		[PERF_PERSISTENT_STATE_ENABLED]	 = "enabled",
+		[PERF_PERSISTENT_STATE_DISABLED] = "disabled",
+		[PERF_PERSISTENT_STATE_HELD]	 = "held",
+		[PERF_PERSISTENT_STATE_OFFLINE]	 = "offline",
+		[PERF_PERSISTENT_STATE_ERROR]	 = "error",
+		[PERF_PERSISTENT_STATE_EXITED]	 = "exited",
+		[PERF_PERSISTENT_STATE_EXPIRED]	 = "expired",
+		[PERF_PERSISTENT_STATE_REVOKED]	 = "revoked",
+	};
+
+	return state < ARRAY_SIZE(states) ? states[state] : "unknown";
+}

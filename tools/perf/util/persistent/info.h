@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_PERSISTENT_INFO_H
+#define __PERF_PERSISTENT_INFO_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/perf_event.h>
+#include <linux/types.h>
+
+struct strbuf;
+
+/*
+ * An id with all that its events are made of: what one query tells, of which the
+ * instance that was asked is no part, and its members.
+ */
+struct persistent_info {
+	u32				id;
+	char				name[PERF_PERSISTENT_NAME_MAX];
+	struct perf_persistent_query	query;
+	int				nr;
+	struct perf_persistent_info	*instances;
+	u32				nr_members;
+	struct persistent_info_member {
+		bool			known;
+		struct perf_event_attr	attr;
+		char			label[PERF_PERSISTENT_LABEL_MAX];
+	} *members;
+};
+
+int persistent_info__init(struct persistent_info *info, u32 id);
+void persistent_info__exit(struct persistent_info *info);
+bool persistent_info__is_side_band(struct persistent_info *info, u32 member);
+bool persistent_info__includes_guests(struct persistent_info *info, u32 member);
+
+/*
+ * One instance, of which more is known than the list of instances tells.
+ */
+struct persistent_details {
+	struct perf_persistent_query	query;
+	char				filter[1024];
+	char				cgroup[PATH_MAX];
+	char				where[PATH_MAX + 64];
+};
+
+/* As persistent/id=N,instance=M/ names it, where 0 is all of them */
+static inline u32 persistent_details__instance(const struct persistent_details *details)
+{
+	return details->query.self.instance + 1;
+}
+
+int persistent__details(int fd, struct persistent_details *details);
+int persistent_info__details(struct persistent_info *info, int i,
+			     struct persistent_details *details);
+const char *persistent__state(u32 state);
+
+/*
+ * All instances of a session in a few words
+ */
+#define PERSISTENT_STATES	(PERF_PERSISTENT_STATE_REVOKED + 1)
+
+int persistent__drop_side_band(const char *types, struct perf_persistent_info *instances,
+			       int nr);
+void persistent__scnprintf_cpus(char *buf, size_t size,
+				const struct perf_persistent_info *instances, int nr);
+void persistent__count_states(const struct perf_persistent_info *instances, int nr,
+			      u32 nrs[PERSISTENT_STATES]);
+void persistent__scnprintf_state(char *buf, size_t size, const struct perf_persistent_query *query,
+				 const struct perf_persistent_info *instances, int nr);
+void persistent__scnprintf_target(char *buf, size_t size,
+				  const struct perf_persistent_info *instances, int nr,
+				  const char *cpus);
+
+/*
+ * Names for what it counts, which anybody may know.
+ */
+int persistent__parse_types(char *types, char sep, struct strbuf *sb);
+int persistent__types(u32 id, char sep, struct strbuf *sb);
+char *persistent__fit_events(const char *events, int width);
+bool persistent__is_cpu_pmu(u32 type);
+bool persistent__has_cpu_pmu(u32 id);
+int persistent__includes_guests(u32 id);
+char *persistent__describe(const char *name);
+
+#endif /* __PERF_PERSISTENT_INFO_H */

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "json.h"
+
+#include <inttypes.h>
+#include <linux/ctype.h>
+
+static void json_out__quote(struct json_out *out, const char *text)
+{
+	fputc('"', out->fp);
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			fprintf(out->fp, "\\%c", *text);
+		else if (isascii(*text) && isprint(*text))
+			fputc(*text, out->fp);
+		else
+			fprintf(out->fp, "\\u%04x", (unsigned char)*text);
+	}
+	fputc('"', out->fp);
+}
+
+static void json_out__key(struct json_out *out, const char *key)
+{
+	if (out->comma)
+		fputs(key ? ", " : ",", out->fp);
+	out->comma = true;
+	if (!key)
+		return;
+
+	json_out__quote(out, key);
+	fputs(": ", out->fp);
+}
+
+/* What is in an array of objects gets a line each. */
+static void json_out__newline(struct json_out *out)
+{
+	fputc('\n', out->fp);
+	for (int i = 0; i < out->depth; i++)
+		fputc('\t', out->fp);
+}
+
+void json_out__begin(struct json_out *out, const char *key, char bracket)
+{
+	json_out__key(out, key);
+	if (bracket == '{' && !key && out->depth)
+		json_out__newline(out);
+	fputc(bracket, out->fp);
+	out->depth++;
+	out->comma = false;
+}
+
+void json_out__end(struct json_out *out, char bracket)
+{
+	out->depth--;
+	fputc(bracket, out->fp);
+	out->comma = true;
+	if (!out->depth)
+		fputc('\n', out->fp);
+}
+
+void json_out__string(struct json_out *out, const char *key, const char *value)
+{
+	json_out__key(out, key);
+	json_out__quote(out, value);
+}
+
+void json_out__number(struct json_out *out, const char *key, u64 value)
+{
+	json_out__key(out, key);
+	fprintf(out->fp, "%" PRIu64, value);
+}
+
+void json_out__bool(struct json_out *out, const char *key, bool value)
+{
+	json_out__key(out, key);
+	fputs(value ? "true" : "false", out->fp);
+}
+
+void json_out__double(struct json_out *out, const char *key, double value)
+{
+	json_out__key(out, key);
+	fprintf(out->fp, "%.*f", value < 1e15 ? 6 : 0, value);
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Write less than what is in the buffers: samples of the last seconds, or the newest
+ * that fit. Side-band stays whole, since any of it may name a task that is sampled.
+ */
+#include "limit.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <linux/kernel.h>
+#include <linux/time64.h>
+#include <perf/event.h>
+#include "debug.h"
+#include "event.h"
+#include "reader.h"
+#include "units.h"
+
+int persistent__parse_time(const char *option, const char *str, u64 *secs)
+{
+	struct parse_tag tags[] = {
+		{ .tag = 's', .mult = 1 },
+		{ .tag = 'm', .mult = 60 },
+		{ .tag = 'h', .mult = 60 * 60 },
+		{ .tag = 'd', .mult = 24 * 60 * 60 },
+		{ .tag = 0 },
+	};
+
+	*secs = 0;
+	if (!str)
+		return 0;
+	*secs = parse_tag_value(str, tags);
+	if (*secs && *secs <= INT64_MAX / NSEC_PER_SEC)
+		return 0;
+	pr_err("%s %s: no time, which is a number with s, m, h or d, as in 30s\n", option, str);
+	return -EINVAL;
+}
+
+int persistent__parse_size(const char *option, const char *str, u64 *bytes)
+{
+	struct parse_tag tags[] = {
+		{ .tag = 'B', .mult = 1 },
+		{ .tag = 'K', .mult = 1 << 10 },
+		{ .tag = 'M', .mult = 1 << 20 },
+		{ .tag = 'G', .mult = 1 << 30 },
+		{ .tag = 0 },
+	};
+
+	*bytes = 0;
+	if (!str)
+		return 0;
+	*bytes = parse_tag_value(str, tags);
+	if (*bytes && *bytes <= INT64_MAX)
+		return 0;
+	pr_err("%s %s: no size, which is a number with B, K, M or G, as in 10M\n", option, str);
+	return -EINVAL;
+}
+
+static bool evlist__keeps_since(struct evlist *evlist, union perf_event *event, u64 since)
+{
+	return event->header.type != PERF_RECORD_SAMPLE ||
+	       persistent_event__time(evlist, event) >= since;
+}
+
+static void persistent_reader__keep_since(struct persistent_reader *reader, u64 since)
+{
+	for (int i = 0; i < reader->nr; i++) {
+		struct persistent_buffer *buffer = &reader->buffers[i];
+		u64 samples = buffer->samples;
+
+		if (buffer->side_band)
+			continue;
+		persistent_buffer__keep(buffer, evlist__keeps_since, since);
+		reader->left_out += samples - buffer->samples;
+	}
+}
+
+struct persistent_sizes {
+	struct persistent_size {
+		u64	time;
+		u64	size;
+	}	*samples;
+	u64	nr;
+	u64	others;
+};
+
+static void persistent_sizes__add(struct persistent_sizes *sizes, struct persistent_buffer *buffer)
+{
+	union perf_event *event = NULL;
+
+	while ((event = persistent_buffer__next(buffer, event))) {
+		if (event->header.type != PERF_RECORD_SAMPLE) {
+			sizes->others += event->header.size;
+			continue;
+		}
+		sizes->samples[sizes->nr++] = (struct persistent_size) {
+			.time = persistent_event__time(buffer->evlist, event),
+			.size = event->header.size,
+		};
+	}
+}
+
+static int persistent_sizes__init(struct persistent_sizes *sizes, struct persistent_reader *reader)
+{
+	u64 nr = 0;
+
+	for (int i = 0; i < reader->nr; i++)
+		nr += reader->buffers[i].samples;
+
+	*sizes = (struct persistent_sizes) {
+		.samples = calloc(max_t(u64, nr, 1), sizeof(*sizes->samples)),
+	};
+	if (!sizes->samples)
+		return -ENOMEM;
+	for (int i = 0; i < reader->nr; i++)
+		persistent_sizes__add(sizes, &reader->buffers[i]);
+	return 0;
+}
+
+/* Samples that have no time cannot be told old from new. */
+static int persistent_sizes__check_times(struct persistent_sizes *sizes)
+{
+	for (u64 i = 0; i < sizes->nr; i++) {
+		if (!sizes->samples[i].time) {
+			pr_err("--last and --max-size: samples have no time\n");
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+static int compare_newest_first(const void *a, const void *b)
+{
+	const struct persistent_size *first = a, *second = b;
+
+	return (first->time < second->time) - (first->time > second->time);
+}
+
+int persistent_reader__keep_last(struct persistent_reader *reader, u64 secs)
+{
+	struct persistent_sizes sizes;
+	u64 newest = 0;
+	int err = persistent_sizes__init(&sizes, reader) ?: persistent_sizes__check_times(&sizes);
+
+	for (u64 i = 0; !err && i < sizes.nr; i++)
+		newest = max(newest, sizes.samples[i].time);
+	if (newest > secs * NSEC_PER_SEC)
+		persistent_reader__keep_since(reader, newest - secs * NSEC_PER_SEC);
+	free(sizes.samples);
+	return err;
+}
+
+/* @written: how large the file is without what is in the buffers */
+int persistent_reader__keep_size(struct persistent_reader *reader, u64 written, u64 size)
+{
+	struct persistent_sizes sizes;
+	int err = persistent_sizes__init(&sizes, reader) ?: persistent_sizes__check_times(&sizes);
+	u64 total = written + sizes.others;
+
+	if (!err && total > size) {
+		pr_err("--max-size: %llu bytes are necessary without any sample\n",
+		       (unsigned long long)total);
+		err = -EFBIG;
+	}
+	if (!err)
+		qsort(sizes.samples, sizes.nr, sizeof(*sizes.samples), compare_newest_first);
+	for (u64 i = 0; !err && i < sizes.nr; i++) {
+		total += sizes.samples[i].size;
+		if (total > size) {
+			persistent_reader__keep_since(reader, sizes.samples[i].time + 1);
+			break;
+		}
+	}
+	free(sizes.samples);
+	return err;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_PERSISTENT_LIMIT_H
+#define __PERF_PERSISTENT_LIMIT_H
+
+#include <linux/types.h>
+
+struct persistent_reader;
+
+int persistent__parse_time(const char *option, const char *str, u64 *secs);
+int persistent__parse_size(const char *option, const char *str, u64 *bytes);
+
+int persistent_reader__keep_last(struct persistent_reader *reader, u64 secs);
+int persistent_reader__keep_size(struct persistent_reader *reader, u64 written, u64 size);
+
+#endif /* __PERF_PERSISTENT_LIMIT_H */

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A log that is appended to, so that whoever does it may be killed at any time.
+ *
+ * First the records are written and synced, then PATH.pos is replaced by one with
+ * the new size and positions, and only then is the room in the buffers given back.
+ * Killed before the second step, the log is cut back and the records are read once
+ * more; killed after it, they are not read again.
+ *
+ * PATH.pos outlives the log when that is renamed, by us or by somebody else: where PATH
+ * is missing or empty, a new log is begun, with the positions that it has. So nothing
+ * is written to a new log before PATH.pos has its size, 0.
+ */
+#include "log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/zalloc.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include "debug.h"
+
+#define LOG_MAGIC	"perf-persistent-log 1"
+
+static int persistent_log__error(struct persistent_log *log, const char *what, int err)
+{
+	pr_err("%s %s: %s\n", what, log->path, strerror(err));
+	return -err;
+}
+
+/* Returns where the number is kept, 0 if it is new, or NULL without memory. */
+u64 *persistent_log__mark(struct persistent_log *log, char what, u64 id)
+{
+	struct persistent_log_mark *marks;
+
+	for (int i = 0; i < log->nr_marks; i++) {
+		if (log->marks[i].what == what && log->marks[i].id == id)
+			return &log->marks[i].value;
+	}
+
+	marks = realloc(log->marks, (log->nr_marks + 1) * sizeof(*marks));
+	if (!marks)
+		return NULL;
+	log->marks = marks;
+	marks[log->nr_marks] = (struct persistent_log_mark) { .what = what, .id = id };
+	return &marks[log->nr_marks++].value;
+}
+
+static int persistent_log__set_begun(struct persistent_log *log)
+{
+	u64 *begun = persistent_log__mark(log, LOG_BEGUN, 0);
+
+	if (!begun)
+		return -ENOMEM;
+	*begun = time(NULL);
+	return 0;
+}
+
+/* Events, buffers and positions have the same numbers again in another boot. */
+int persistent_log__set_recording(struct persistent_log *log, const char *recording)
+{
+	if (log->size && strcmp(log->recording, recording)) {
+		pr_err("%s is of another session, which has ended: choose another log\n",
+		       log->path);
+		return -EEXIST;
+	}
+	if (!strcmp(log->recording, recording))
+		return 0;
+	snprintf(log->recording, sizeof(log->recording), "%s", recording);
+	log->nr_marks = 0;
+	return persistent_log__set_begun(log);
+}
+
+static int persistent_log__write_pos(struct persistent_log *log, char *path)
+{
+	int err = 0, fd = mkstemp(path);
+	FILE *file;
+
+	if (fd < 0)
+		return -errno;
+	file = fdopen(fd, "w");
+	if (!file) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+
+	fprintf(file, LOG_MAGIC "\nsize %" PRIu64 "\nrecording %s\n", log->size, log->recording);
+	for (int i = 0; i < log->nr_marks; i++)
+		fprintf(file, "%c %" PRIu64 " %" PRIu64 "\n", log->marks[i].what,
+			log->marks[i].id, log->marks[i].value);
+	if (fflush(file) || ferror(file) || fsync(fd))
+		err = -(errno ?: EIO);
+	if (fclose(file) && !err)
+		err = -errno;
+	return err;
+}
+
+/* A name is not on the disk before its folder is. */
+static int persistent_log__sync_folder(struct persistent_log *log)
+{
+	char *path = strdup(log->path);
+	int err = 0, fd;
+
+	if (!path)
+		return -ENOMEM;
+
+	fd = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fsync(fd))
+		err = -errno;
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	return err;
+}
+
+/* All that was written so far is complete from now on, whatever happens. */
+int persistent_log__commit(struct persistent_log *log)
+{
+	off_t size = lseek(log->fd, 0, SEEK_CUR);
+	char *new_pos;
+	int err = 0;
+
+	if (size < 0 || fsync(log->fd))
+		return persistent_log__error(log, "cannot write", errno);
+	if (asprintf(&new_pos, "%s.XXXXXX", log->pos_path) < 0)
+		return -ENOMEM;
+
+	log->size = size;
+	err = persistent_log__write_pos(log, new_pos);
+	if (!err && rename(new_pos, log->pos_path))
+		err = -errno;
+	if (!err)
+		err = persistent_log__sync_folder(log);
+	else
+		unlink(new_pos);
+	free(new_pos);
+	return err ? persistent_log__error(log, "cannot write what belongs to", -err) : 0;
+}
+
+static int persistent_log__parse(struct persistent_log *log, FILE *file)
+{
+	u64 id, value, *mark;
+	char what;
+
+	if (fscanf(file, LOG_MAGIC "\nsize %" SCNu64 "\nrecording %63s\n", &log->size,
+		   log->recording) != 2)
+		return -EINVAL;
+
+	while (fscanf(file, "%c %" SCNu64 " %" SCNu64 "\n", &what, &id, &value) == 3) {
+		mark = persistent_log__mark(log, what, id);
+		if (!mark)
+			return -ENOMEM;
+		*mark = value;
+	}
+	return feof(file) ? 0 : -EINVAL;
+}
+
+/* Somebody else's would say what is cut off and where the recording is. */
+static int persistent_log__check_owner(int fd, const char *path, struct stat *st)
+{
+	if (fstat(fd, st)) {
+		pr_err("cannot read %s: %m\n", path);
+		return -errno;
+	}
+	if (st->st_uid && st->st_uid != geteuid()) {
+		pr_err("%s is owned by neither root nor you\n", path);
+		return -EPERM;
+	}
+	return 0;
+}
+
+/* With the positions of the log before it, if there was one */
+static int persistent_log__begin(struct persistent_log *log)
+{
+	return persistent_log__set_begun(log) ?: persistent_log__commit(log);
+}
+
+static int persistent_log__begin_first(struct persistent_log *log, u64 size)
+{
+	if (size) {
+		pr_err("%s is there, and is no log of perf persistent flush: %s is missing\n",
+		       log->path, log->pos_path);
+		return -EEXIST;
+	}
+	snprintf(log->recording, sizeof(log->recording), "none");
+	return persistent_log__begin(log);
+}
+
+/* In seconds; 0 if the clock was set back */
+u64 persistent_log__age(struct persistent_log *log)
+{
+	u64 now = time(NULL), *begun = persistent_log__mark(log, LOG_BEGUN, 0);
+
+	return begun && now > *begun ? now - *begun : 0;
+}
+
+static int persistent_log__go_on(struct persistent_log *log, FILE *file, u64 size)
+{
+	struct stat st;
+	int err = persistent_log__check_owner(fileno(file), log->pos_path, &st);
+
+	if (!err)
+		err = persistent_log__parse(log, file);
+	if (!err && !size && log->size)
+		return persistent_log__begin(log);
+	if (!err && size < log->size)
+		err = -EINVAL;
+	if (err == -EINVAL)
+		pr_err("%s does not belong to %s: move both away\n", log->pos_path, log->path);
+	return err;
+}
+
+static int persistent_log__read_pos(struct persistent_log *log)
+{
+	struct stat st;
+	int err = persistent_log__check_owner(log->fd, log->path, &st);
+	FILE *file;
+
+	if (err)
+		return err;
+
+	file = fopen(log->pos_path, "re");
+	if (!file && errno == ENOENT)
+		return persistent_log__begin_first(log, st.st_size);
+	if (!file)
+		return persistent_log__error(log, "cannot read what belongs to", errno);
+
+	err = persistent_log__go_on(log, file, st.st_size);
+	fclose(file);
+	return err;
+}
+
+/* What failed, or was killed, left more than is complete. */
+int persistent_log__cut_back(struct persistent_log *log)
+{
+	if (ftruncate(log->fd, log->size) || lseek(log->fd, log->size, SEEK_SET) < 0)
+		return persistent_log__error(log, "cannot cut back", errno);
+	return 0;
+}
+
+void persistent_log__close(struct persistent_log *log)
+{
+	if (log->fd >= 0)
+		close(log->fd);
+	log->fd = -1;
+	zfree(&log->pos_path);
+	zfree(&log->marks);
+}
+
+/* It may have been rotated between being opened and being locked. */
+static bool persistent_log__is_there(struct persistent_log *log)
+{
+	struct stat ours, there;
+
+	return !fstat(log->fd, &ours) && !stat(log->path, &there) &&
+	       ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
+static int persistent_log__lock(struct persistent_log *log)
+{
+	if (flock(log->fd, LOCK_EX | LOCK_NB)) {
+		if (errno != EWOULDBLOCK)
+			return persistent_log__error(log, "cannot lock", errno);
+	} else if (persistent_log__is_there(log)) {
+		return 0;
+	}
+	pr_err("another process appends to %s\n", log->path);
+	return -EBUSY;
+}
+
+static int persistent_log__create(struct persistent_log *log)
+{
+	int err;
+
+	log->fd = open(log->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (log->fd < 0)
+		return persistent_log__error(log, "cannot write", errno);
+	err = persistent_log__lock(log);
+	if (err) {
+		close(log->fd);
+		log->fd = -1;
+	}
+	return err;
+}
+
+/* PATH.N, or PATH itself, which is what the newest is before it is renamed */
+static char *persistent_log__path(struct persistent_log *log, unsigned int n)
+{
+	char *path;
+
+	if (!n)
+		return strdup(log->path);
+	return asprintf(&path, "%s.%u", log->path, n) < 0 ? NULL : path;
+}
+
+static bool persistent_log__exists(struct persistent_log *log, unsigned int n)
+{
+	char *path = persistent_log__path(log, n);
+	bool exists = path && !access(path, F_OK);
+
+	free(path);
+	return exists;
+}
+
+static int persistent_log__rename(struct persistent_log *log, unsigned int n)
+{
+	char *from = persistent_log__path(log, n), *to = persistent_log__path(log, n + 1);
+	int err = 0;
+
+	if (!from || !to)
+		err = -ENOMEM;
+	else if (rename(from, to))
+		err = persistent_log__error(log, "cannot rotate", errno);
+	free(from);
+	free(to);
+	return err;
+}
+
+/* One that was killed left a gap in the row: what is beyond it stays where it is. */
+static int persistent_log__shift(struct persistent_log *log, unsigned int keep)
+{
+	unsigned int nr = 1;
+	int err = 0;
+
+	while (nr != keep && persistent_log__exists(log, nr))
+		nr++;
+	while (nr-- && !err)
+		err = persistent_log__rename(log, nr);
+	return err;
+}
+
+/* More were kept before. */
+static void persistent_log__remove_beyond(struct persistent_log *log, unsigned int keep)
+{
+	for (unsigned int n = keep + 1; keep && persistent_log__exists(log, n); n++) {
+		char *path = persistent_log__path(log, n);
+
+		if (path)
+			unlink(path);
+		free(path);
+	}
+}
+
+/* The old one stays locked until there is a new one. @keep 0: all */
+int persistent_log__rotate(struct persistent_log *log, unsigned int keep)
+{
+	int old_fd = log->fd, err = persistent_log__shift(log, keep);
+
+	if (err)
+		return err;
+	err = persistent_log__sync_folder(log);
+	if (err)
+		return persistent_log__error(log, "cannot rotate", -err);
+
+	err = persistent_log__create(log);
+	close(old_fd);
+	if (!err)
+		err = persistent_log__begin(log);
+	if (!err)
+		persistent_log__remove_beyond(log, keep);
+	return err;
+}
+
+int persistent_log__open(struct persistent_log *log, const char *path)
+{
+	struct stat st;
+	int err;
+
+	*log = (struct persistent_log) { .path = path, .fd = -1 };
+	if (asprintf(&log->pos_path, "%s.pos", path) < 0) {
+		log->pos_path = NULL;
+		return -ENOMEM;
+	}
+
+	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
+		pr_err("cannot write %s: it is there and is no regular file\n", path);
+		return -EINVAL;
+	}
+	err = persistent_log__create(log);
+	if (!err)
+		err = persistent_log__read_pos(log);
+	if (!err)
+		err = persistent_log__cut_back(log);
+	if (err)
+		persistent_log__close(log);
+	return err;
+}

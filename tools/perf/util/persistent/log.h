@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_PERSISTENT_LOG_H
+#define __PERF_PERSISTENT_LOG_H
+
+#include <linux/types.h>
+
+/*
+ * A number that the log is to remember: how far a buffer was written to it, how
+ * many records of an event were lost by then, or when the log was begun.
+ */
+struct persistent_log_mark {
+	char	what;
+	u64	id;
+	u64	value;
+};
+
+#define LOG_POSITION	'p'
+#define LOG_LOST	'l'
+#define LOG_BEGUN	'b'
+
+/*
+ * A file that is appended to by one process after the other. What it holds up to
+ * @size is complete; the rest is of somebody who was killed, and is cut off. With
+ * it goes PATH.pos, which says so, and how far its recording had been read.
+ */
+struct persistent_log {
+	const char			*path;
+	char				*pos_path;
+	int				fd;
+	u64				size;
+	char				recording[64];
+	struct persistent_log_mark	*marks;
+	int				nr_marks;
+};
+
+int persistent_log__open(struct persistent_log *log, const char *path);
+int persistent_log__set_recording(struct persistent_log *log, const char *recording);
+u64 *persistent_log__mark(struct persistent_log *log, char what, u64 id);
+int persistent_log__commit(struct persistent_log *log);
+int persistent_log__rotate(struct persistent_log *log, unsigned int keep);
+u64 persistent_log__age(struct persistent_log *log);
+int persistent_log__cut_back(struct persistent_log *log);
+void persistent_log__close(struct persistent_log *log);
+
+#endif /* __PERF_PERSISTENT_LOG_H */

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * From the list of instances that the kernel has to evsels: one a member, or
+ * one a member and cgroup; on CPUs, of tasks, or of tasks on CPUs.
+ */
+#include "reopen.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/zalloc.h>
+#include <perf/cpumap.h>
+#include <perf/threadmap.h>
+#include <internal/evsel.h>
+#include <internal/threadmap.h>
+#include <internal/xyarray.h>
+#include "cgroup.h"
+#include "debug.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "parse-events.h"
+#include "registry.h"
+
+/* What an instance says of itself */
+struct persistent_answer {
+	struct perf_persistent_query	query;
+	struct perf_event_attr		attr;
+	char				label[PERF_PERSISTENT_LABEL_MAX];
+	char				cgroup[PATH_MAX];
+};
+
+/* An instance on its way to its place in an evsel */
+struct persistent_place {
+	struct perf_persistent_info	info;
+	char				*cgroup;
+	int				thread;
+};
+
+/* A run of places makes an evsel; threads are those of all that have tasks. */
+struct persistent_set {
+	u32				id;
+	int				nr;
+	int				nr_threads;
+	bool				some_cpus;
+	struct persistent_place		*places;
+	pid_t				*pids;
+	int				*nths;
+	struct perf_thread_map		*threads;
+};
+
+static int persistent__ask(u32 id, u32 instance, struct persistent_answer *answer)
+{
+	int err, fd = persistent__open(id, instance);
+
+	if (fd < 0)
+		return fd;
+
+	memset(answer, 0, sizeof(*answer));
+	answer->query.attr = (u64)(unsigned long)&answer->attr;
+	answer->query.attr_size = sizeof(answer->attr);
+	answer->query.label = (u64)(unsigned long)answer->label;
+	answer->query.label_size = sizeof(answer->label) - 1;
+	answer->query.cgroup = (u64)(unsigned long)answer->cgroup;
+	answer->query.cgroup_size = sizeof(answer->cgroup) - 1;
+	err = persistent__query(fd, &answer->query);
+	close(fd);
+	persistent__printable(answer->label);
+	answer->attr.size = sizeof(answer->attr);
+	return err;
+}
+
+static bool choice__has(const struct persistent_choice *choice,
+			struct perf_persistent_info *instance)
+{
+	struct perf_cpu cpu = { .cpu = instance->cpu };
+
+	if (choice->instance != PERSISTENT_ALL && instance->instance != (u32)choice->instance)
+		return false;
+	if (choice->cpus && !perf_cpu_map__has(choice->cpus, cpu))
+		return false;
+	if (!choice->threads)
+		return true;
+
+	for (int i = 0; i < perf_thread_map__nr(choice->threads); i++) {
+		if (instance->pid > 0 &&
+		    instance->pid == perf_thread_map__pid(choice->threads, i))
+			return true;
+	}
+	return false;
+}
+
+/* Siblings come after their leader: by cgroup, then by member. */
+static int place__cmp_evsel(const struct persistent_place *l, const struct persistent_place *r)
+{
+	int cmp = strcmp(l->cgroup ?: "", r->cgroup ?: "");
+
+	return cmp ?: (int)l->info.member - (int)r->info.member;
+}
+
+static int place__cmp(const void *a, const void *b)
+{
+	const struct persistent_place *l = a, *r = b;
+
+	return place__cmp_evsel(l, r) ?: l->info.cpu - r->info.cpu ?:
+	       l->info.pid - r->info.pid ?: (int)l->info.instance - (int)r->info.instance;
+}
+
+static int set__find_cgroup(struct persistent_set *set, struct persistent_place *place)
+{
+	struct persistent_answer answer;
+	int err = persistent__ask(set->id, place->info.instance, &answer);
+
+	if (!err && answer.cgroup[0]) {
+		/* As perf's -G names it */
+		place->cgroup = strdup(answer.cgroup + (answer.cgroup[1] ? 1 : 0));
+		if (!place->cgroup)
+			err = -ENOMEM;
+	}
+	return err;
+}
+
+static int set__fill(struct persistent_set *set, struct perf_persistent_info *instances,
+		     int nr, const struct persistent_choice *choice)
+{
+	int err;
+
+	set->places = calloc(nr, sizeof(*set->places));
+	set->pids = calloc(nr, sizeof(*set->pids));
+	set->nths = calloc(nr, sizeof(*set->nths));
+	if (!set->places || !set->pids || !set->nths)
+		return -ENOMEM;
+
+	for (int i = 0; i < nr; i++) {
+		struct persistent_place *place = &set->places[set->nr];
+
+		if (!choice__has(choice, &instances[i]))
+			continue;
+		place->info = instances[i];
+		set->nr++;
+		/* A cgroup's events are on CPUs. */
+		err = place->info.pid == -1 ? set__find_cgroup(set, place) : 0;
+		if (err)
+			return err;
+	}
+	qsort(set->places, set->nr, sizeof(*set->places), place__cmp);
+	return 0;
+}
+
+/* The number of a task that has ended can be another's, or 0: count them. */
+static int set__thread(struct persistent_set *set, pid_t pid, int nth)
+{
+	int i;
+
+	for (i = 0; i < set->nr_threads; i++) {
+		if (set->pids[i] == pid && set->nths[i] == nth)
+			return i;
+	}
+	set->pids[i] = pid;
+	set->nths[i] = nth;
+	set->nr_threads++;
+	return i;
+}
+
+static bool set__has_tasks(struct persistent_set *set, int from, int to)
+{
+	while (from < to) {
+		if (set->places[from++].info.pid != -1)
+			return true;
+	}
+	return false;
+}
+
+static int set__end_of_evsel(struct persistent_set *set, int from)
+{
+	int to = from + 1;
+
+	while (to < set->nr && !place__cmp_evsel(&set->places[from], &set->places[to]))
+		to++;
+	return to;
+}
+
+static void set__find_threads(struct persistent_set *set)
+{
+	for (int from = 0, to; from < set->nr; from = to) {
+		to = set__end_of_evsel(set, from);
+		if (!set__has_tasks(set, from, to))
+			continue;
+
+		for (int i = from, nth = 0; i < to; i++) {
+			struct persistent_place *place = &set->places[i];
+
+			if (i > from && place[-1].info.cpu == place->info.cpu &&
+			    place[-1].info.pid == place->info.pid)
+				nth++;
+			else
+				nth = 0;
+			place->thread = set__thread(set, place->info.pid, nth);
+		}
+	}
+}
+
+static struct perf_cpu_map *set__cpus(struct persistent_set *set, int from, int to)
+{
+	struct perf_cpu_map *cpus = NULL, *one;
+	char cpu[16];
+	int err;
+
+	for (int i = from; i < to; i++) {
+		if (i > from && set->places[i].info.cpu == set->places[i - 1].info.cpu)
+			continue;
+		snprintf(cpu, sizeof(cpu), "%d", set->places[i].info.cpu);
+		one = set->places[i].info.cpu < 0 ? perf_cpu_map__new_any_cpu() :
+						    perf_cpu_map__new(cpu);
+		err = one ? perf_cpu_map__merge(&cpus, one) : -ENOMEM;
+		perf_cpu_map__put(one);
+		if (err) {
+			perf_cpu_map__put(cpus);
+			return NULL;
+		}
+	}
+	return cpus;
+}
+
+/* Where the format of its records is found, when it is needed */
+static void evsel__copy_tracepoint(struct evsel *evsel __maybe_unused,
+				   struct evsel *typed __maybe_unused)
+{
+#ifdef HAVE_LIBTRACEEVENT
+	if (!typed->tp_sys || !typed->tp_name)
+		return;
+	evsel->tp_sys = strdup(typed->tp_sys);
+	evsel->tp_name = strdup(typed->tp_name);
+#endif
+}
+
+/* The label is the event as it was typed, which tells more than the attr. */
+static void evsel__parse_label(struct evsel *evsel, const char *label)
+{
+	struct parse_events_error err;
+	struct evlist *evlist;
+	struct evsel *typed;
+
+	if (!label[0])
+		return;
+	evsel->name = strdup(label);
+
+	/* Its owner may have written what takes long to look up. */
+	if (strpbrk(label, "*?"))
+		return;
+	evlist = evlist__new();
+	if (!evlist)
+		return;
+	parse_events_error__init(&err);
+	if (!parse_events(evlist, label, &err) && evlist__nr_entries(evlist) == 1) {
+		typed = evlist__first(evlist);
+		if (typed->core.attr.type == evsel->core.attr.type &&
+		    typed->core.attr.config == evsel->core.attr.config) {
+			zfree(&evsel->unit);
+			evsel->unit = strdup(typed->unit);
+			evsel->scale = typed->scale;
+			evsel->snapshot = typed->snapshot;
+			evsel__copy_tracepoint(evsel, typed);
+		}
+	}
+	parse_events_error__exit(&err);
+	evlist__put(evlist);
+}
+
+static int set__fill_evsel(struct persistent_set *set, struct evsel *evsel, int from, int to)
+{
+	bool tasks = set__has_tasks(set, from, to);
+	struct persistent_instance *instance;
+	struct perf_cpu cpu;
+
+	evsel->core.cpus = set__cpus(set, from, to);
+	/* One map for all, which has the names of the tasks once. */
+	if (tasks && !set->threads)
+		set->threads = perf_thread_map__new_array(set->nr_threads, set->pids);
+	evsel->core.threads = tasks ? perf_thread_map__get(set->threads) :
+				      perf_thread_map__new_dummy();
+	evsel->persistent = zalloc(sizeof(*evsel->persistent));
+	if (!evsel->core.cpus || !evsel->core.threads || !evsel->persistent)
+		return -ENOMEM;
+
+	evsel->persistent->id = set->id;
+	evsel->persistent->member = set->places[from].info.member;
+	evsel->persistent->some_cpus = set->some_cpus;
+	evsel->persistent->instances = xyarray__new(perf_cpu_map__nr(evsel->core.cpus),
+						    perf_thread_map__nr(evsel->core.threads),
+						    sizeof(struct persistent_instance));
+	if (!evsel->persistent->instances)
+		return -ENOMEM;
+
+	for (int i = from; i < to; i++) {
+		cpu.cpu = set->places[i].info.cpu;
+		instance = xyarray__entry(evsel->persistent->instances,
+					  perf_cpu_map__idx(evsel->core.cpus, cpu),
+					  set->places[i].thread);
+		instance->info = set->places[i].info;
+	}
+	return 0;
+}
+
+/* Names that look the same when printed are still different cgroups. */
+static int evsel__set_cgroup(struct evsel *evsel, const char *name)
+{
+	if (!name)
+		return 0;
+	evsel->cgrp = cgroup__new(name, /*do_open=*/false);
+	if (!evsel->cgrp)
+		return -ENOMEM;
+	persistent__printable(evsel->cgrp->name);
+	return 0;
+}
+
+static struct evsel *set__new_evsel(struct persistent_set *set, int from, int to, int idx)
+{
+	struct persistent_answer answer;
+	struct evsel *evsel;
+
+	if (persistent__ask(set->id, set->places[from].info.instance, &answer))
+		return NULL;
+
+	/* What reads the file later need not know how the event was kept. */
+	answer.attr.persistent = 0;
+	evsel = evsel__new_idx(&answer.attr, idx);
+	if (!evsel)
+		return NULL;
+
+	evsel->core.reopened = true;
+	/* For perf stat it is a reason to be system-wide. */
+	evsel->core.requires_cpu = true;
+	evsel->core.nr_members = 1;
+	evsel__parse_label(evsel, answer.label);
+	if (evsel__set_cgroup(evsel, set->places[from].cgroup) ||
+	    set__fill_evsel(set, evsel, from, to)) {
+		evsel__put(evsel);
+		return NULL;
+	}
+	evsel->persistent->flags = answer.query.flags;
+	scnprintf(evsel->persistent->name, sizeof(evsel->persistent->name), "%s",
+		  answer.query.name);
+	return evsel;
+}
+
+/* A sibling follows its leader, in the same cgroup. */
+static void evsel__join_group(struct evsel *evsel, struct evsel **leader)
+{
+	u32 flags = evsel->persistent->flags;
+
+	if (flags & PERF_PERSISTENT_GROUP_LEADER) {
+		*leader = evsel;
+	} else if (*leader && flags & PERF_PERSISTENT_GROUP_SIBLING) {
+		evsel->core.leader = &(*leader)->core;
+		(*leader)->core.nr_members++;
+	}
+}
+
+static int set__add_evsels(struct persistent_set *set, struct evlist *evlist)
+{
+	struct evsel *evsel, *leader = NULL;
+	int added = 0;
+
+	for (int from = 0, to; from < set->nr; from = to, added++) {
+		to = set__end_of_evsel(set, from);
+		evsel = set__new_evsel(set, from, to, evlist__nr_entries(evlist));
+		if (!evsel) {
+			pr_err("id %u: member %u does not say what it is\n", set->id,
+			       set->places[from].info.member);
+			return -ENOENT;
+		}
+		if (from && strcmp(set->places[from].cgroup ?: "",
+				   set->places[from - 1].cgroup ?: ""))
+			leader = NULL;
+		evsel__join_group(evsel, &leader);
+		evlist__add(evlist, evsel);
+	}
+	return added;
+}
+
+static void set__exit(struct persistent_set *set)
+{
+	for (int i = 0; i < set->nr; i++)
+		free(set->places[i].cgroup);
+	free(set->places);
+	free(set->pids);
+	free(set->nths);
+	perf_thread_map__put(set->threads);
+}
+
+/*
+ * Returns how many events were added, or a negative error.
+ */
+int evlist__choose_persistent(struct evlist *evlist, u32 id,
+			      const struct persistent_choice *choice)
+{
+	struct perf_persistent_info *instances;
+	struct perf_persistent_query query;
+	struct persistent_set set = {
+		.id	   = id,
+		.some_cpus = choice->cpus || choice->instance != PERSISTENT_ALL,
+	};
+	char name[PERF_PERSISTENT_NAME_MAX], buf[STRERR_BUFSIZE];
+	int err, nr = persistent__instances(id, &query, &instances);
+
+	if (nr < 0) {
+		pr_err("%s, id %u, cannot be opened: %s\n", persistent__name(id, name) ?: "(ended)",
+		       id, persistent__strerror(id, nr, buf, sizeof(buf)));
+		return nr;
+	}
+
+	err = set__fill(&set, instances, nr, choice);
+	free(instances);
+	if (!err) {
+		set__find_threads(&set);
+		err = set__add_evsels(&set, evlist);
+	}
+	set__exit(&set);
+	return err;
+}
+
+int evlist__add_persistent(struct evlist *evlist, u32 id, int instance)
+{
+	struct persistent_choice choice = { .instance = instance };
+
+	return evlist__choose_persistent(evlist, id, &choice);
+}

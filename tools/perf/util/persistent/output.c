@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Write what was read from a persistent recording to a perf.data.
+ */
+#include "output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/err.h>
+#include <linux/kernel.h>
+#include <linux/zalloc.h>
+#include <perf/cpumap.h>
+#include <perf/event.h>
+#include <internal/lib.h>
+#include <internal/xyarray.h>
+#include <sys/stat.h>
+#include "clockid.h"
+#include "debug.h"
+#include "event.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "header.h"
+#include "machine.h"
+#include "reader.h"
+#include "registry.h"
+#include "reopen.h"
+#include "sample.h"
+#include "session.h"
+#include "symbol_conf.h"
+#include "synthetic-events.h"
+#include "target.h"
+#include "trace-event.h"
+
+static int persistent_output__error(struct persistent_output *output, int err)
+{
+	pr_err("cannot write %s: %s\n", output->path, strerror(err));
+	return -err;
+}
+
+static int persistent_output__put(struct persistent_output *output, void *data, size_t size)
+{
+	if (perf_data__write(&output->data, data, size) < 0)
+		return persistent_output__error(output, errno);
+	output->bytes += size;
+	return 0;
+}
+
+static int persistent_output__put_event(const struct perf_tool *tool, union perf_event *event,
+					struct perf_sample *sample __maybe_unused,
+					struct machine *machine __maybe_unused)
+{
+	struct persistent_output *output = container_of(tool, struct persistent_output, tool);
+
+	return persistent_output__put(output, event, event->header.size);
+}
+
+static int persistent_output__create(struct persistent_output *output)
+{
+	struct stat st;
+	int fd;
+
+	/* Renaming a file over /dev/null would be a surprise. */
+	if (!stat(output->path, &st) && !S_ISREG(st.st_mode)) {
+		pr_err("cannot write %s: it is there and is no regular file\n", output->path);
+		return -EINVAL;
+	}
+
+	if (asprintf(&output->partial, "%s.XXXXXX", output->path) < 0) {
+		output->partial = NULL;
+		return -ENOMEM;
+	}
+
+	fd = mkstemp(output->partial);
+	if (fd < 0) {
+		int err = errno;
+
+		zfree(&output->partial);
+		return persistent_output__error(output, err);
+	}
+	close(fd);
+	return 0;
+}
+
+/*
+ * Build-ids come with the mmap records, so nothing need be read back to collect
+ * them; and who recorded is not here to tell the rest.
+ */
+static void persistent_output__features(struct persistent_output *output)
+{
+	struct perf_header *header = &output->session->header;
+	struct evsel *evsel;
+	bool branch_stack = false;
+
+	for (int feat = HEADER_FIRST_FEATURE; feat < HEADER_LAST_FEATURE; feat++)
+		perf_header__set_feat(header, feat);
+
+	evlist__for_each_entry(output->evlist, evsel)
+		branch_stack |= evsel__has_br_stack(evsel);
+
+	if (!branch_stack)
+		perf_header__clear_feat(header, HEADER_BRANCH_STACK);
+#ifdef HAVE_LIBTRACEEVENT
+	if (!have_tracepoints(&evlist__core(output->evlist)->entries))
+		perf_header__clear_feat(header, HEADER_TRACING_DATA);
+#endif
+	if (!output->opts.use_clockid) {
+		perf_header__clear_feat(header, HEADER_CLOCKID);
+		perf_header__clear_feat(header, HEADER_CLOCK_DATA);
+	}
+	if (!evlist__nr_groups(output->evlist))
+		perf_header__clear_feat(header, HEADER_GROUP_DESC);
+	perf_header__clear_feat(header, HEADER_BUILD_ID);
+	perf_header__clear_feat(header, HEADER_AUXTRACE);
+	perf_header__clear_feat(header, HEADER_COMPRESSED);
+	perf_header__clear_feat(header, HEADER_DIR_FORMAT);
+	perf_header__clear_feat(header, HEADER_STAT);
+}
+
+static void persistent_output__end_session(struct persistent_output *output)
+{
+	if (!output->session)
+		return;
+	perf_session__delete(output->session);
+	output->session = NULL;
+	perf_env__exit(&output->host_env);
+}
+
+static int persistent_output__start_session(struct persistent_output *output,
+					    struct perf_data *data)
+{
+	struct perf_session *session;
+
+	perf_tool__init(&output->tool, /*ordered_events=*/true);
+	perf_env__init(&output->host_env);
+	session = __perf_session__new(data, &output->tool, /*trace_event_repipe=*/false,
+				      &output->host_env);
+	if (IS_ERR(session)) {
+		perf_env__exit(&output->host_env);
+		return PTR_ERR(session);
+	}
+
+	output->session = session;
+	session->evlist = output->evlist;
+	perf_session__set_id_hdr_size(session);
+	evlist__set_persistent_opts(output->evlist, &output->opts);
+	output->tool.cgroup_events = output->opts.record_cgroup;
+	output->tool.namespace_events = output->opts.record_namespaces;
+	persistent_output__features(output);
+	if (output->opts.use_clockid &&
+	    perf_env__init_clock(perf_session__env(session), output->opts.clockid,
+				 output->opts.clockid_res_ns))
+		return -errno;
+	return 0;
+}
+
+/*
+ * What cannot be finished, because more is appended to it, is as what goes through
+ * a pipe.
+ */
+int persistent_output__append(struct persistent_output *output, struct evlist *evlist,
+			      const char *path, int fd)
+{
+	int err;
+
+	*output = (struct persistent_output) {
+		.evlist	= evlist,
+		.path	= path,
+		.data	= { .mode = PERF_DATA_MODE_WRITE, .is_pipe = true, .file.fd = fd },
+	};
+	err = evlist__check_persistent_formats(evlist);
+	if (err)
+		return err;
+	err = persistent_output__start_session(output, NULL);
+	return err ? persistent_output__error(output, -err) : 0;
+}
+
+/* What a perf.data begins with in a pipe and in a log */
+int persistent_output__begin_pipe(struct persistent_output *output)
+{
+	int err;
+
+	if (perf_header__write_pipe(perf_data__fd(&output->data)) < 0)
+		return persistent_output__error(output, errno);
+	output->bytes += sizeof(struct perf_pipe_file_header);
+	err = perf_event__synthesize_for_pipe(&output->tool, output->session, &output->data,
+					      persistent_output__put_event);
+	return err < 0 ? err : 0;
+}
+
+/* A perf.data in a pipe makes a terminal unusable. */
+int persistent_output__check_stdout(void)
+{
+	if (!isatty(STDOUT_FILENO))
+		return 0;
+	pr_err("-o -: standard output is a terminal: redirect it, or append '| perf script -i -'\n");
+	return -EINVAL;
+}
+
+static int persistent_output__open_stdout(struct persistent_output *output,
+					  struct evlist *evlist)
+{
+	int err = persistent_output__append(output, evlist, "standard output", STDOUT_FILENO);
+
+	return err ?: persistent_output__begin_pipe(output);
+}
+
+int persistent_output__open(struct persistent_output *output, struct evlist *evlist,
+			    const char *path)
+{
+	int err;
+
+	if (!strcmp(path, "-"))
+		return persistent_output__open_stdout(output, evlist);
+
+	*output = (struct persistent_output) {
+		.evlist	= evlist,
+		.path	= path,
+		.data	= { .mode = PERF_DATA_MODE_WRITE },
+	};
+	err = evlist__check_persistent_formats(evlist) ?: persistent_output__create(output);
+	if (err)
+		return err;
+
+	output->data.path = output->partial;
+	err = persistent_output__start_session(output, &output->data);
+	if (!err && perf_session__write_header(output->session, evlist,
+					       perf_data__fd(&output->data), false) < 0)
+		err = -errno;
+	if (err) {
+		persistent_output__error(output, -err);
+		persistent_output__abort(output);
+	}
+	return err;
+}
+
+static struct perf_event_header finished_init = {
+	.size = sizeof(struct perf_event_header),
+	.type = PERF_RECORD_FINISHED_INIT,
+};
+
+static struct perf_event_header finished_round = {
+	.size = sizeof(struct perf_event_header),
+	.type = PERF_RECORD_FINISHED_ROUND,
+};
+
+/*
+ * The kernel and the tasks that are there: the recording itself has only what
+ * happened since it was started. Without a time these come before all else, and
+ * a task whose fork was recorded is made anew by that.
+ */
+int persistent_output__synthesize(struct persistent_output *output)
+{
+	struct machine *machine = &output->session->machines.host;
+	struct target target = { .system_wide = true };
+	struct perf_tool *tool = &output->tool;
+	int err;
+
+	err = perf_event__synthesize_id_index(tool, persistent_output__put_event,
+					      output->evlist, machine);
+	if (err)
+		return err;
+
+	if (!evlist__exclude_kernel(output->evlist)) {
+		if (perf_event__synthesize_kernel_mmap(tool, persistent_output__put_event,
+						       machine) < 0 ||
+		    perf_event__synthesize_modules(tool, persistent_output__put_event,
+						   machine) < 0)
+			pr_warning("kernel addresses cannot be read (kernel.kptr_restrict), so kernel symbols will be missing\n");
+	}
+
+	err = perf_event__synthesize_cpu_map(tool, evlist__core(output->evlist)->all_cpus,
+					     persistent_output__put_event, machine);
+	if (!err)
+		err = __machine__synthesize_threads(machine, tool, &target,
+						    evlist__core(output->evlist)->threads,
+						    persistent_output__put_event,
+						    /*needs_mmap=*/true, /*data_mmap=*/false,
+						    /*nr_threads_synthesize=*/1);
+	if (!err && perf_event__synthesize_cgroups(tool, persistent_output__put_event, machine) < 0)
+		pr_warning("cgroups cannot be read, so their names will be missing\n");
+	if (!err)
+		err = persistent_output__put(output, &finished_init, sizeof(finished_init));
+	return err;
+}
+
+/* All that side-band lost is told by persistent_output__put_lost(). */
+static bool evlist__is_not_lost(struct evlist *evlist __maybe_unused, union perf_event *event,
+				u64 arg __maybe_unused)
+{
+	return event->header.type != PERF_RECORD_LOST;
+}
+
+/* For perf script --time and others that are told a part in percent */
+static void persistent_output__note_times(struct persistent_output *output,
+					  struct persistent_buffer *buffer)
+{
+	struct evlist *evlist = output->evlist;
+	union perf_event *event = NULL;
+	u64 time;
+
+	while ((event = persistent_buffer__next(buffer, event))) {
+		if (event->header.type != PERF_RECORD_SAMPLE)
+			continue;
+		time = persistent_event__time(evlist, event);
+		if (!evlist__first_sample_time(evlist) || time < evlist__first_sample_time(evlist))
+			evlist__set_first_sample_time(evlist, time);
+		if (time > evlist__last_sample_time(evlist))
+			evlist__set_last_sample_time(evlist, time);
+	}
+}
+
+int persistent_output__write(struct persistent_output *output, struct persistent_reader *reader)
+{
+	int err;
+
+	for (int i = 0; i < reader->nr; i++) {
+		struct persistent_buffer *buffer = &reader->buffers[i];
+
+		if (buffer->side_band)
+			persistent_buffer__keep(buffer, evlist__is_not_lost, 0);
+		persistent_output__note_times(output, buffer);
+		output->samples += buffer->samples;
+		err = persistent_output__put(output, buffer->data, buffer->len);
+		if (err)
+			return err;
+	}
+	return persistent_output__put(output, &finished_round, sizeof(finished_round));
+}
+
+static int persistent_output__put_lost_samples(struct persistent_output *output,
+					       struct evsel *evsel, u64 id, u64 nr)
+{
+	struct perf_sample sample = { .id = id, .stream_id = id };
+	struct perf_record_lost_samples_and_ids lost = {
+		.lost = {
+			.header.type = PERF_RECORD_LOST_SAMPLES,
+			.lost	     = nr,
+		},
+	};
+
+	lost.lost.header.size = sizeof(lost.lost) +
+		perf_event__synthesize_id_sample((void *)(&lost.lost + 1),
+						 evsel->core.attr.sample_type, &sample);
+	return persistent_output__put(output, &lost, lost.lost.header.size);
+}
+
+static int persistent_output__put_lost_side_band(struct persistent_output *output,
+						 struct evsel *evsel, u64 id, u64 nr)
+{
+	struct perf_sample sample = { .id = id, .stream_id = id };
+	struct {
+		struct perf_record_lost lost;
+		__u64			sample_ids[MAX_ID_HDR_ENTRIES];
+	} lost = {
+		.lost = {
+			.header.type = PERF_RECORD_LOST,
+			.id	     = id,
+			.lost	     = nr,
+		},
+	};
+
+	lost.lost.header.size = sizeof(lost.lost) +
+		perf_event__synthesize_id_sample(lost.sample_ids, evsel->core.attr.sample_type,
+						 &sample);
+	return persistent_output__put(output, &lost, lost.lost.header.size);
+}
+
+/*
+ * Samples and side-band are counted apart: that a task has no name does not make
+ * the profile any less exact.
+ */
+int persistent_output__put_lost(struct persistent_output *output, struct evsel *evsel,
+				u64 id, u64 nr)
+{
+	if (evsel__is_dummy_event(evsel)) {
+		output->lost_side_band += nr;
+		return persistent_output__put_lost_side_band(output, evsel, id, nr);
+	}
+	output->lost += nr;
+	return persistent_output__put_lost_samples(output, evsel, id, nr);
+}
+
+/*
+ * The records that the kernel had no room for; the reader's own way of losing
+ * them, by overwriting, is another.
+ */
+int persistent_output__write_lost(struct persistent_output *output)
+{
+	struct persistent_instance *instance;
+	int err, idx, thread;
+	struct evsel *evsel;
+	u64 lost;
+
+	evlist__for_each_entry(output->evlist, evsel) {
+		evsel__for_each_persistent(evsel, idx, thread, instance) {
+			err = evsel__persistent_lost_records(evsel, idx, thread, &lost);
+			if (!err && lost)
+				err = persistent_output__put_lost(output, evsel,
+								  instance->info.event_id, lost);
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}
+
+/*
+ * A feature that could not be written to the end of the file is left out and
+ * nobody told, so see whether there is room left.
+ */
+static int persistent_output__check_room(int fd)
+{
+	char page[4096] = {};
+	struct stat st;
+	ssize_t len;
+
+	if (fstat(fd, &st))
+		return -errno;
+
+	len = pwrite(fd, page, sizeof(page), st.st_size);
+	if (len != sizeof(page))
+		return len < 0 ? -errno : -ENOSPC;
+	return ftruncate(fd, st.st_size) ? -errno : 0;
+}
+
+/*
+ * How large the file is now, with the features that come to its end: they do not
+ * depend on what else is written to it.
+ */
+int persistent_output__measure(struct persistent_output *output, u64 *size)
+{
+	struct perf_header *header = &output->session->header;
+	int fd = perf_data__fd(&output->data);
+	struct stat st;
+
+	if (output->data.is_pipe) {
+		*size = output->bytes + sizeof(finished_round);
+		return 0;
+	}
+
+	header->data_size = output->bytes;
+	if (perf_session__write_header(output->session, output->evlist, fd, true) < 0 ||
+	    fstat(fd, &st) || ftruncate(fd, header->data_offset + output->bytes) ||
+	    lseek(fd, 0, SEEK_END) < 0)
+		return persistent_output__error(output, errno);
+	*size = st.st_size + sizeof(finished_round);
+	return 0;
+}
+
+/* Some file systems report a full disk no sooner than at the last close. */
+static int persistent_output__finish(struct persistent_output *output)
+{
+	struct perf_header *header = &output->session->header;
+	int err, fd = dup(perf_data__fd(&output->data));
+
+	if (fd < 0)
+		return -errno;
+
+	if (!evlist__last_sample_time(output->evlist))
+		perf_header__clear_feat(header, HEADER_SAMPLE_TIME);
+	header->data_size = output->bytes;
+	if (perf_session__write_header(output->session, output->evlist, fd, true) < 0)
+		err = -errno;
+	else
+		err = persistent_output__check_room(fd);
+
+	persistent_output__end_session(output);
+	if (close(fd) && !err)
+		err = -errno;
+	return err;
+}
+
+/* As perf record does, the file that was there is kept as PATH.old. */
+static int persistent_output__rename(struct persistent_output *output)
+{
+	struct stat st;
+	char *old;
+	int err = 0;
+
+	if (!stat(output->path, &st) && st.st_size) {
+		if (asprintf(&old, "%s.old", output->path) < 0)
+			return -ENOMEM;
+		if (rename(output->path, old))
+			err = -errno;
+		free(old);
+	}
+	if (!err && rename(output->partial, output->path))
+		err = -errno;
+	return err;
+}
+
+int persistent_output__close(struct persistent_output *output)
+{
+	int err;
+
+	if (output->data.is_pipe) {
+		persistent_output__end_session(output);
+		return 0;
+	}
+
+	err = persistent_output__finish(output);
+	if (!err)
+		err = persistent_output__rename(output);
+	if (err) {
+		persistent_output__error(output, -err);
+		persistent_output__abort(output);
+		return err;
+	}
+	zfree(&output->partial);
+	return 0;
+}
+
+void persistent_output__abort(struct persistent_output *output)
+{
+	persistent_output__end_session(output);
+	if (output->partial)
+		unlink(output->partial);
+	zfree(&output->partial);
+}

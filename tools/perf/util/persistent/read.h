@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_PERSISTENT_READ_H
+#define __PERF_PERSISTENT_READ_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <linux/types.h>
+#include <perf/evsel.h>
+#include "json.h"
+
+struct persistent_details;
+
+/*
+ * One line of output: a member, or with -A one instance of it.
+ *
+ * @raw:    as counted
+ * @counts: scaled by the time that it had a counter
+ */
+struct read_line {
+	const char			*session;
+	u32				id;
+	u32				member;
+	const char			*label;
+	const char			*cgroup;
+	const struct persistent_details	*details;
+	char				unit[32];
+	double				scale;
+	u64				raw;
+	struct perf_counts_values	counts;
+};
+
+bool read_line__counted(const struct read_line *line);
+void read_line__print(const struct read_line *line);
+void read_line__separated(const struct read_line *line, const char *sep);
+void read_line__json(const struct read_line *line, struct json_out *out);
+
+/*
+ * The format puts all samples of a metric together, so they are kept until all
+ * sessions were read.
+ */
+struct openmetrics {
+	struct openmetrics_line	*lines;
+	int			nr;
+};
+
+int openmetrics__add(struct openmetrics *metrics, const struct read_line *line);
+void openmetrics__print(struct openmetrics *metrics, FILE *fp);
+void openmetrics__exit(struct openmetrics *metrics);
+
+#endif /* __PERF_PERSISTENT_READ_H */

@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Read the buffers of a recording that runs on.
+ *
+ * The kernel publishes data_head after it wrote a record, and nested writers
+ * not even then, so data_head does not show what was overwritten while it was
+ * copied. The reserved head, asked for after the copy, does: what lies beyond
+ * it may be torn and is dropped, and all the rest is whole.
+ */
+#include "reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/perf_event.h>
+#include <linux/ring_buffer.h>
+#include <linux/time64.h>
+#include <linux/zalloc.h>
+#include <perf/cpumap.h>
+#include <perf/event.h>
+#include <internal/lib.h>
+#include <internal/xyarray.h>
+#include <sys/mman.h>
+#include "debug.h"
+#include "event.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "mmap.h"
+#include "registry.h"
+#include "reopen.h"
+
+/* A copy that the writers overtook is taken again, but not for ever. */
+#define MAX_TRIES	5
+
+/* How long a consumer waits for the one before it to be looked for again */
+#define CONSUMER_POLL_USEC	(10 * USEC_PER_MSEC)
+
+int persistent__check_buffer(u32 id)
+{
+	char name[PERF_PERSISTENT_NAME_MAX];
+
+	if (!persistent__name(id, name) || persistent__number(id, "buffer_bytes"))
+		return 0;
+	pr_err("%s, id %u, only counts and has no buffer: 'perf persistent read %s' prints the counts\n",
+	       name, id, name);
+	return -ENODATA;
+}
+
+struct persistent_buffer *persistent_reader__find(struct persistent_reader *reader, u64 id)
+{
+	for (int i = reader->nr - 1; i >= 0; i--) {
+		if (reader->buffers[i].id == id)
+			return &reader->buffers[i];
+	}
+	return NULL;
+}
+
+/* "CPU 1", for messages */
+static const char *persistent_buffer__of(struct persistent_buffer *buffer, char *buf, size_t size)
+{
+	if (buffer->cpu < 0)
+		return "a task";
+	scnprintf(buf, size, "CPU %d", buffer->cpu);
+	return buf;
+}
+
+/* A buffer has one consumer, and who comes next begins where that one stopped. */
+static int persistent_buffer__wait_mmap(struct persistent_buffer *buffer)
+{
+	bool told = false;
+	char of[32];
+
+	while (1) {
+		void *base = mmap(NULL, page_size + buffer->size,
+				  PROT_READ | (buffer->consumes ? PROT_WRITE : 0), MAP_SHARED,
+				  buffer->fd, 0);
+
+		if (base != MAP_FAILED) {
+			buffer->base = base;
+			return 0;
+		}
+		if (errno != EBUSY || !buffer->consumes)
+			return -errno;
+		if (!told)
+			pr_info("[ another process consumes the buffer of %s: waiting for it to end ]\n",
+				persistent_buffer__of(buffer, of, sizeof(of)));
+		told = true;
+		if (usleep(CONSUMER_POLL_USEC) < 0)
+			return -errno;
+	}
+}
+
+static int persistent_buffer__mmap(struct persistent_buffer *buffer)
+{
+	struct perf_persistent_query query = {};
+	int err = persistent__query(buffer->fd, &query);
+
+	/* It is not in the registry any more. */
+	if (err == -EINVAL || (!err && !query.buffer_pages))
+		return -ENOENT;
+	if (err)
+		return err;
+
+	buffer->backward = query.flags & PERF_PERSISTENT_OVERWRITE;
+	if (buffer->backward && buffer->consumes) {
+		pr_err("%s overwrites the oldest, so there is nothing to make room for: only what is kept until it is full can be consumed\n",
+		       query.name);
+		return -EINVAL;
+	}
+
+	buffer->size = (u64)query.buffer_pages * page_size;
+	buffer->data = malloc(buffer->size);
+	if (!buffer->data)
+		return -ENOMEM;
+	return persistent_buffer__wait_mmap(buffer);
+}
+
+static int persistent_reader__count(struct persistent_reader *reader)
+{
+	struct persistent_instance *instance;
+	struct evsel *evsel;
+	int idx, thread, nr = 0;
+
+	evlist__for_each_entry(reader->evlist, evsel) {
+		if (!evsel->persistent)
+			continue;
+		evsel__for_each_persistent(evsel, idx, thread, instance)
+			nr++;
+	}
+	return nr;
+}
+
+static int persistent_reader__add(struct persistent_reader *reader, struct evsel *evsel, int fd,
+				  struct perf_persistent_info *info)
+{
+	struct persistent_buffer *buffer;
+	char of[32];
+	int err;
+
+	if (!info->buffer_id)
+		return 0;
+
+	buffer = persistent_reader__find(reader, info->buffer_id);
+	if (buffer) {
+		buffer->side_band &= evsel__is_dummy_event(evsel);
+		return 0;
+	}
+
+	buffer = &reader->buffers[reader->nr++];
+	*buffer = (struct persistent_buffer) {
+		.evlist	   = reader->evlist,
+		.id	   = info->buffer_id,
+		.fd	   = fd,
+		.cpu	   = info->cpu,
+		.side_band = evsel__is_dummy_event(evsel),
+		.in_part   = evsel->persistent->some_cpus,
+		.consumes  = reader->consume,
+		.period	   = 1,
+	};
+	err = persistent_buffer__mmap(buffer);
+	if (err)
+		pr_err("the buffer of %s (%s) cannot be read: %s\n", evsel__name(evsel),
+		       persistent_buffer__of(buffer, of, sizeof(of)),
+		       err == -ENOENT ? "it was stopped" : strerror(-err));
+	return err;
+}
+
+int persistent_reader__init(struct persistent_reader *reader, struct evlist *evlist)
+{
+	struct persistent_instance *instance;
+	int err, idx, thread;
+	struct evsel *evsel;
+
+	reader->evlist = evlist;
+	reader->buffers = calloc(max(persistent_reader__count(reader), 1),
+				 sizeof(*reader->buffers));
+	if (!reader->buffers)
+		return -ENOMEM;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (!evsel->persistent)
+			continue;
+		evsel__for_each_persistent(evsel, idx, thread, instance) {
+			err = persistent_reader__add(reader, evsel,
+						     *(int *)xyarray__entry(evsel->core.fd, idx,
+									    thread),
+						     &instance->info);
+			if (err)
+				return err;
+		}
+	}
+
+	if (!reader->nr) {
+		pr_err("%s counts and has no buffer to read\n",
+		       evsel__name(evlist__first(evlist)));
+		return -ENODATA;
+	}
+	return 0;
+}
+
+static void persistent_buffer__exit(struct persistent_buffer *buffer)
+{
+	if (buffer->base)
+		munmap(buffer->base, page_size + buffer->size);
+	buffer->base = NULL;
+	zfree(&buffer->data);
+}
+
+/* What was taken from the copy was written: there is room for more. */
+void persistent_buffer__consume(struct persistent_buffer *buffer)
+{
+	if (buffer->consumes)
+		ring_buffer_write_tail(buffer->base, buffer->cursor);
+}
+
+/*
+ * The same, but for the newest @keep bytes. Nothing is written to what lies between
+ * the tail and the head, so records are found in the buffer itself; a header does not
+ * reach over its end.
+ */
+void persistent_buffer__consume_older(struct persistent_buffer *buffer, u64 keep)
+{
+	void *ring = (void *)buffer->base + page_size;
+	u64 pos = READ_ONCE(buffer->base->data_tail);
+
+	while ((s64)(buffer->cursor - pos) > (s64)keep) {
+		struct perf_event_header *header = ring + (pos & (buffer->size - 1));
+
+		/* Another consumer left an impossible tail. */
+		if ((pos | header->size) % sizeof(u64) || header->size < sizeof(*header) ||
+		    header->size > buffer->cursor - pos) {
+			pos = buffer->cursor;
+			break;
+		}
+		pos += header->size;
+	}
+	ring_buffer_write_tail(buffer->base, pos);
+}
+
+void persistent_buffer__munmap(struct mmap *map)
+{
+	struct persistent_buffer *buffer = map->persistent;
+
+	if (map->core.prev == buffer->delivered)
+		persistent_buffer__consume(buffer);
+	persistent_buffer__exit(buffer);
+	map->persistent = NULL;
+}
+
+void persistent_reader__exit(struct persistent_reader *reader)
+{
+	for (int i = 0; i < reader->nr; i++)
+		persistent_buffer__exit(&reader->buffers[i]);
+	zfree(&reader->buffers);
+	reader->nr = 0;
+}
+
+/*
+ * One that was attached by somebody, or is not for us any more, goes on, but nobody
+ * tells how far it is: of a loop nothing can be taken any more. One that was stopped
+ * hangs up when it has written its last record.
+ */
+static int persistent_buffer__reserved(struct persistent_buffer *buffer, u64 *reserved)
+{
+	struct perf_persistent_query query = {};
+	int err = persistent__query(buffer->fd, &query);
+
+	*reserved = query.buffer_head;
+	if (err == -EINVAL || (!err && !query.buffer_pages)) {
+		buffer->ended = true;
+		*reserved = ring_buffer_read_head(buffer->base);
+		if (buffer->backward)
+			*reserved -= buffer->size;
+		return 0;
+	}
+	return err;
+}
+
+static void persistent_buffer__copy(struct persistent_buffer *buffer, u64 from, u64 len)
+{
+	void *ring = (void *)buffer->base + page_size;
+	u64 offset = from & (buffer->size - 1);
+	u64 first = min(len, buffer->size - offset);
+
+	memcpy(buffer->data, ring + offset, first);
+	memcpy(buffer->data + first, ring, len - first);
+}
+
+/*
+ * Whole records only: the last one may reach into what was overwritten. Nobody
+ * but the kernel writes records, but a consumer of a buffer that fills up can
+ * put its positions into the middle of one, where bytes are that the tasks chose,
+ * and must not make a file that means something else.
+ */
+static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
+{
+	struct perf_event_header *header;
+	u64 pos = 0, samples = 0;
+	char of[32];
+
+	while (pos + sizeof(*header) <= len) {
+		header = buffer->data + pos;
+		if (header->size < sizeof(*header) || header->size % sizeof(u64) ||
+		    !header->type || header->type >= PERF_RECORD_USER_TYPE_START) {
+			pr_err("the buffer of %s holds something that is no record\n",
+			       persistent_buffer__of(buffer, of, sizeof(of)));
+			return -EBADMSG;
+		}
+		if (pos + header->size > len)
+			break;
+		pos += header->size;
+		samples += header->type == PERF_RECORD_SAMPLE;
+	}
+	buffer->len = pos;
+	buffer->samples = samples;
+	return 0;
+}
+
+/*
+ * A loop is written backward, from 0 down: the newest record is at the head and
+ * the oldest one is what the next one overwrites.
+ */
+static int persistent_buffer__read_backward(struct persistent_buffer *buffer)
+{
+	u64 head, reserved, len, kept;
+	int err;
+
+	for (int i = 0; i < MAX_TRIES; i++) {
+		head = ring_buffer_read_head(buffer->base);
+		len = buffer->cursor - head;
+		persistent_buffer__copy(buffer, head, min(len, buffer->size));
+
+		err = persistent_buffer__reserved(buffer, &reserved);
+		if (err)
+			return err;
+		kept = head - reserved < buffer->size ? buffer->size - (head - reserved) : 0;
+		err = persistent_buffer__trim(buffer, min(len, kept));
+		if (err || buffer->len || !len)
+			break;
+	}
+	buffer->lost_bytes += len - buffer->len;
+	buffer->cursor = head;
+	return err;
+}
+
+/*
+ * A buffer that fills up is written forward from the tail, which its consumer
+ * moves, so that what lies before the tail may be overwritten meanwhile.
+ */
+static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
+{
+	u64 head, reserved, tail = READ_ONCE(buffer->base->data_tail);
+	char of[32];
+	int err;
+
+	for (int i = 0; i < MAX_TRIES; i++) {
+		head = ring_buffer_read_head(buffer->base);
+		if ((s64)(tail - buffer->cursor) > 0) {
+			buffer->consumed_bytes += tail - buffer->cursor;
+			buffer->cursor = tail;
+		}
+		if (head - buffer->cursor > buffer->size)
+			goto forged;
+		persistent_buffer__copy(buffer, buffer->cursor, head - buffer->cursor);
+
+		err = persistent_buffer__reserved(buffer, &reserved);
+		if (err)
+			return err;
+		tail = READ_ONCE(buffer->base->data_tail);
+		if ((s64)(reserved - head) < 0)
+			goto forged;
+		if (reserved - buffer->cursor > buffer->size)
+			continue;
+
+		err = persistent_buffer__trim(buffer, head - buffer->cursor);
+		buffer->cursor += buffer->len;
+		return err;
+	}
+	buffer->len = 0;
+	buffer->samples = 0;
+	buffer->lost_bytes += head - buffer->cursor;
+	buffer->cursor = head;
+	return 0;
+forged:
+	pr_err("the buffer of %s: its consumer left impossible positions in it\n",
+	       persistent_buffer__of(buffer, of, sizeof(of)));
+	return -EBADMSG;
+}
+
+/* Move together what is to stay. */
+void persistent_buffer__keep(struct persistent_buffer *buffer, persistent_keep_t keep, u64 arg)
+{
+	union perf_event *event = NULL, *next = persistent_buffer__next(buffer, NULL);
+	u64 len = 0, samples = 0;
+
+	while ((event = next)) {
+		u16 size = event->header.size;
+
+		next = persistent_buffer__next(buffer, event);
+		if (keep(buffer->evlist, event, arg)) {
+			samples += event->header.type == PERF_RECORD_SAMPLE;
+			memmove(buffer->data + len, event, size);
+			len += size;
+		}
+	}
+	buffer->len = len;
+	buffer->samples = samples;
+}
+
+static bool evlist__has_event(struct evlist *evlist, union perf_event *event,
+			      u64 arg __maybe_unused)
+{
+	u64 id;
+
+	return !evlist__event2id(evlist, event, &id) && evlist__id2sid(evlist, id);
+}
+
+/* The buffer may be shared with events of the recording that were not chosen. */
+int persistent_buffer__read(struct persistent_buffer *buffer)
+{
+	int err = buffer->backward ? persistent_buffer__read_backward(buffer) :
+				     persistent_buffer__read_forward(buffer);
+
+	/* What others write fills it as well. */
+	buffer->came = buffer->len;
+	if (!err && buffer->in_part)
+		persistent_buffer__keep(buffer, evlist__has_event, 0);
+	return err;
+}
+
+/* All buffers are copied before any is written: that takes much longer. */
+int persistent_reader__read(struct persistent_reader *reader)
+{
+	int err = 0;
+
+	for (int i = 0; i < reader->nr && !err; i++)
+		err = persistent_buffer__read(&reader->buffers[i]);
+	return err;
+}
+
+/* Begin with what comes from now on, or with what was not consumed. */
+void persistent_reader__skip(struct persistent_reader *reader)
+{
+	for (int i = 0; i < reader->nr; i++) {
+		struct persistent_buffer *buffer = &reader->buffers[i];
+
+		if (buffer->consumes)
+			buffer->cursor = READ_ONCE(buffer->base->data_tail);
+		else
+			buffer->cursor = ring_buffer_read_head(buffer->base);
+	}
+}
+
+u64 persistent_reader__lost_bytes(struct persistent_reader *reader)
+{
+	u64 bytes = 0;
+
+	for (int i = 0; i < reader->nr; i++)
+		bytes += reader->buffers[i].lost_bytes;
+	return bytes;
+}
+
+/* NULL begins and ends the walk through what was read. */
+union perf_event *persistent_buffer__next(struct persistent_buffer *buffer,
+					  union perf_event *event)
+{
+	void *next = event ? (void *)event + event->header.size : buffer->data;
+
+	return next < buffer->data + buffer->len ? next : NULL;
+}

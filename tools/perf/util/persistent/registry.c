@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The kernel's registry of persistent events, as a tool sees it.
+ */
+#include "registry.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/ctype.h>
+#include <linux/err.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <linux/time64.h>
+#include <linux/zalloc.h>
+#include <sys/ioctl.h>
+#include "debug.h"
+#include "perf-sys.h"
+#include "pmu.h"
+
+/* After so many numbers that are not in use, see whether the id still is. */
+#define PROBES_A_LOOK	65536
+
+/* Most have no more, so that one query is enough. */
+#define ROOM_FOR_INSTANCES	64
+
+#define END_TIMEOUT_MSEC	10000
+
+/* The folder is looked up once, since a list reads thousands of files below it. */
+static int persistent__dir(void)
+{
+	static int fd = -1;
+	char path[PATH_MAX];
+
+	if (fd >= 0)
+		return fd;
+	if (!perf_pmu__pathname_scnprintf(path, sizeof(path), PERSISTENT_PMU, ""))
+		return -ENOENT;
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/*
+ * Returns the length read without the newline, or a negative error.
+ */
+static int persistent__read(const char *file, char *buf, size_t size)
+{
+	int fd, dir = persistent__dir();
+	ssize_t len;
+
+	if (dir < 0)
+		return dir;
+
+	fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+
+	len = read(fd, buf, size - 1);
+	if (len < 0)
+		len = -errno;
+	close(fd);
+	if (len < 0)
+		return len;
+
+	while (len && isspace(buf[len - 1]))
+		len--;
+	buf[len] = '\0';
+	return len;
+}
+
+/*
+ * The number is read and never assumed: on a kernel without the feature it
+ * belongs to another PMU, which must not be opened in its place.
+ */
+int persistent__type(void)
+{
+	static int type;
+	char buf[32];
+	int err;
+
+	if (type)
+		return type;
+
+	err = persistent__read("type", buf, sizeof(buf));
+	if (err == -ENOENT) {
+		pr_err("this kernel has no persistent events (CONFIG_PERF_EVENTS_PERSISTENT)\n");
+		return -EOPNOTSUPP;
+	}
+	if (err < 0) {
+		pr_err("cannot ask the kernel for persistent events: %s\n", strerror(-err));
+		return err;
+	}
+	type = atoi(buf);
+	return type;
+}
+
+/* The kernel's own rule, so that what cannot be a name never becomes a path. */
+bool persistent__valid_name(const char *name)
+{
+	size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+
+	return islower(name[0]) && !name[len] && len < PERF_PERSISTENT_NAME_MAX;
+}
+
+int persistent__value(u32 id, const char *file, char *buf, size_t size)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "ids/%u/%s", id, file);
+	return persistent__read(path, buf, size);
+}
+
+/* 0 if it has ended, or has no end. */
+u64 persistent__number(u32 id, const char *file)
+{
+	char buf[32];
+
+	return persistent__value(id, file, buf, sizeof(buf)) < 0 ? 0 : strtoull(buf, NULL, 0);
+}
+
+/* NULL if it has ended. */
+const char *persistent__name(u32 id, char name[PERF_PERSISTENT_NAME_MAX])
+{
+	name[0] = '\0';
+	return persistent__value(id, "name", name, PERF_PERSISTENT_NAME_MAX) < 0 ? NULL : name;
+}
+
+const char *persistent__owner(u32 id, char *buf, size_t size)
+{
+	static char name[64];
+	static uid_t known;
+	uid_t uid = persistent__number(id, "uid");
+	struct passwd *user;
+
+	/* Most have the same owner, and asking takes longer than all else. */
+	if (!name[0] || uid != known) {
+		user = getpwuid(uid);
+		if (user)
+			scnprintf(name, sizeof(name), "%s", user->pw_name);
+		else
+			scnprintf(name, sizeof(name), "%u", uid);
+		known = uid;
+	}
+	scnprintf(buf, size, "%s", name);
+	return buf;
+}
+
+const char *persistent__group(u32 id, char *buf, size_t size)
+{
+	gid_t gid = persistent__number(id, "gid");
+	struct group *group = getgrgid(gid);
+
+	if (group)
+		scnprintf(buf, size, "%s", group->gr_name);
+	else
+		scnprintf(buf, size, "%u", gid);
+	return buf;
+}
+
+/* As ls -l shows it: rw-r----- */
+const char *persistent__mode(u32 mode, char buf[PERSISTENT_MODE_SIZE])
+{
+	for (int i = 0; i < PERSISTENT_MODE_SIZE - 1; i++)
+		buf[i] = mode & (0400 >> i) ? "rwx"[i % 3] : '-';
+	buf[PERSISTENT_MODE_SIZE - 1] = '\0';
+	return buf;
+}
+
+/*
+ * Why the kernel refuses what was asked of a session, and the way out. An owner whose
+ * mode bits allow it lacks what its events take to open.
+ */
+const char *persistent__strerror(u32 id, int err, char *buf, size_t size)
+{
+	char owner[64];
+
+	switch (err) {
+	case -EACCES:
+	case -EPERM:
+		if (persistent__number(id, "uid") == geteuid() &&
+		    (persistent__number(id, "mode") & 0600) == 0600)
+			return "you may no longer open its events (kernel.perf_event_paranoid)";
+		scnprintf(buf, size, "owned by %s; needs CAP_PERFMON",
+			  persistent__owner(id, owner, sizeof(owner)));
+		return buf;
+	case -ENOENT:
+		return "it has ended";
+	case -EMFILE:
+		return "too many open files (ulimit -n)";
+	default:
+		return str_error_r(-err, buf, size);
+	}
+}
+
+int persistent__parse_id(const char *str, u32 *id)
+{
+	unsigned long long nr;
+	char *end;
+
+	/* strtoull() would take blanks and a sign. */
+	if (!isdigit(str[0]))
+		return -EINVAL;
+
+	errno = 0;
+	nr = strtoull(str, &end, strstarts(str, "0x") ? 16 : 10);
+	if (*end || errno || !nr || nr > INT_MAX)
+		return -EINVAL;
+	*id = nr;
+	return 0;
+}
+
+static int persistent__find_id(const char *str)
+{
+	char buf[PERF_PERSISTENT_NAME_MAX];
+	u32 id;
+
+	if (persistent__parse_id(str, &id)) {
+		pr_err("invalid id '%s': use a number from 1 to %d\n", str, INT_MAX);
+		return -EINVAL;
+	}
+
+	if (!persistent__name(id, buf)) {
+		pr_err("no session with id %s (see 'perf persistent list')\n", str);
+		return -ENOENT;
+	}
+	return id;
+}
+
+/* Returns the id of the name, or a negative error. */
+int persistent__find_name(const char *name)
+{
+	char path[sizeof("events/") + PERF_PERSISTENT_NAME_MAX], buf[64];
+	u32 id;
+	int err;
+
+	if (!persistent__valid_name(name))
+		return -EINVAL;
+
+	snprintf(path, sizeof(path), "events/%s", name);
+	err = persistent__read(path, buf, sizeof(buf));
+	if (err < 0)
+		return err;
+	return sscanf(buf, "id=%x", &id) == 1 ? (int)id : -ENOENT;
+}
+
+/* Without CAP_PERFMON the kernel puts the owner's uid before the name that was chosen. */
+static int persistent__find_own_name(const char *name)
+{
+	char prefixed[sizeof("u4294967295-") + PERF_PERSISTENT_NAME_MAX];
+
+	snprintf(prefixed, sizeof(prefixed), "u%u-%.*s", geteuid(), PERF_PERSISTENT_NAME_MAX - 1,
+		 name);
+	/* What is too long with its prefix cannot be there. */
+	return persistent__valid_name(prefixed) ? persistent__find_name(prefixed) : -ENOENT;
+}
+
+/*
+ * Returns the id of what the user typed, a name or an id; or, having said what
+ * is wrong with it, a negative error.
+ */
+int persistent__find(const char *str)
+{
+	int id;
+
+	if (persistent__type() < 0)
+		return -EOPNOTSUPP;
+
+	if (isdigit(str[0]))
+		return persistent__find_id(str);
+
+	id = persistent__find_name(str);
+	if (id == -ENOENT)
+		id = persistent__find_own_name(str);
+	if (id == -EINVAL)
+		pr_err("invalid name '%s': use a lower-case letter, then letters, digits, '_' or '-'\n",
+		       str);
+	else if (id < 0)
+		pr_err("no session named '%s' (see 'perf persistent list')\n", str);
+	return id;
+}
+
+static int id_cmp(const void *a, const void *b)
+{
+	const u32 *l = a, *r = b;
+
+	return *l < *r ? -1 : *l > *r;
+}
+
+/*
+ * Returns how many ids there are and, in ascending order, which.
+ */
+int persistent__ids(u32 **ids)
+{
+	int fd, nr = 0, parent = persistent__dir();
+	struct dirent *dent;
+	DIR *dir;
+
+	*ids = NULL;
+	if (parent < 0)
+		return parent;
+	fd = openat(parent, "ids", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return -ENOMEM;
+	}
+
+	while ((dent = readdir(dir))) {
+		u32 *tmp, id = strtoul(dent->d_name, NULL, 10);
+
+		if (!id)
+			continue;
+		tmp = realloc(*ids, (nr + 1) * sizeof(id));
+		if (!tmp) {
+			zfree(ids);
+			closedir(dir);
+			return -ENOMEM;
+		}
+		tmp[nr++] = id;
+		*ids = tmp;
+	}
+	closedir(dir);
+
+	if (nr)
+		qsort(*ids, nr, sizeof(**ids), id_cmp);
+	return nr;
+}
+
+/*
+ * A way of opening of its own: evsel__open() tries less and less of what was
+ * asked for until the kernel agrees, and so would end with another event. The
+ * count is that of this file alone, and begins when it is enabled.
+ */
+int persistent__open(u32 id, u32 instance)
+{
+	int fd, type = persistent__type();
+	struct perf_event_attr attr = {
+		.type	     = type,
+		.size	     = sizeof(attr),
+		.config	     = id | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
+		.disabled    = 1,
+	};
+
+	if (type < 0)
+		return type;
+
+	fd = sys_perf_event_open(&attr, -1, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/*
+ * Numbers of instances are not used again, so the first ones may be gone; how
+ * many, its owner chooses, who must not be able to hide it by that.
+ */
+int persistent__open_any(u32 id)
+{
+	char name[PERF_PERSISTENT_NAME_MAX];
+	int fd = -ENOENT;
+
+	for (u32 i = 0; i < UINT_MAX && fd == -ENOENT; i++) {
+		fd = persistent__open(id, i);
+		if (fd == -ENOENT && !(i % PROBES_A_LOOK) && !persistent__name(id, name))
+			break;
+	}
+	return fd;
+}
+
+int persistent__query(int fd, struct perf_persistent_query *query)
+{
+	return ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, query) < 0 ? -errno : 0;
+}
+
+int persistent__set(int fd, struct perf_persistent_set *set)
+{
+	return ioctl(fd, PERF_EVENT_IOC_SET_PERSISTENT, set) < 0 ? -errno : 0;
+}
+
+/*
+ * End all of an id at once, for whoever has it open as well: what is attached one
+ * by one would run on in the hands of its readers. Returns when it is gone.
+ */
+int persistent__end(u32 id)
+{
+	struct perf_persistent_set set = {
+		.flags	= PERF_PERSISTENT_SET_TTL,
+		.ttl	= 1,
+	};
+	char name[PERF_PERSISTENT_NAME_MAX];
+	int fd = persistent__open_any(id), err = fd < 0 ? fd : persistent__set(fd, &set);
+
+	if (fd >= 0)
+		close(fd);
+
+	for (int i = 0; !err && persistent__name(id, name); i++) {
+		usleep(USEC_PER_MSEC);
+		if (i == END_TIMEOUT_MSEC)
+			err = -ETIMEDOUT;
+	}
+	/* Somebody else was faster. */
+	return err == -ENOENT || err == -EINVAL ? 0 : err;
+}
+
+/*
+ * Returns how many instances the id has and, asked for at once, what each is and
+ * has counted; or a negative error. They may come and go while the room for them
+ * is made.
+ */
+int persistent__instances(u32 id, struct perf_persistent_query *query,
+			  struct perf_persistent_info **instances)
+{
+	u32 room, nr = ROOM_FOR_INSTANCES;
+	int err, fd;
+
+	*instances = NULL;
+	*query = (struct perf_persistent_query) {};
+	fd = persistent__open_any(id);
+	if (fd < 0)
+		return fd;
+
+	do {
+		free(*instances);
+		room = nr;
+		*instances = calloc(room, sizeof(**instances));
+		if (!*instances) {
+			err = -ENOMEM;
+			break;
+		}
+		*query = (struct perf_persistent_query) {
+			.instances    = (u64)(unsigned long)*instances,
+			.nr_instances = room,
+		};
+		err = persistent__query(fd, query);
+		nr = query->nr_instances;
+	} while (!err && nr > room);
+	close(fd);
+	/* It ended after it was opened. */
+	if (!err && !query->nr_instances)
+		err = -ENOENT;
+	if (err) {
+		zfree(instances);
+		return err;
+	}
+	return query->nr_instances;
+}
+
+/* Its owner chose the text, and it must not control the terminal of who reads it. */
+char *persistent__printable(char *text)
+{
+	for (char *c = text; *c; c++) {
+		if (!isascii(*c) || !isprint(*c))
+			*c = '?';
+	}
+	return text;
+}
+
+/*
+ * What the member was opened with: the kernel's own copy of the attr may have
+ * been rewritten by a driver, and does not tell the name.
+ */
+int persistent__member(u32 id, u32 instance, struct perf_event_attr *attr,
+		       char label[PERF_PERSISTENT_LABEL_MAX])
+{
+	struct perf_persistent_query query = {
+		.attr	    = (u64)(unsigned long)attr,
+		.attr_size  = sizeof(*attr),
+		.label	    = (u64)(unsigned long)label,
+		.label_size = PERF_PERSISTENT_LABEL_MAX,
+	};
+	int err, fd = persistent__open(id, instance);
+
+	if (fd < 0)
+		return fd;
+
+	memset(attr, 0, sizeof(*attr));
+	label[0] = '\0';
+	err = persistent__query(fd, &query);
+	close(fd);
+	label[PERF_PERSISTENT_LABEL_MAX - 1] = '\0';
+	persistent__printable(label);
+	attr->size = sizeof(*attr);
+	return err;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_PERSISTENT_REGISTRY_H
+#define __PERF_PERSISTENT_REGISTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/perf_event.h>
+#include <linux/types.h>
+
+/* "rwxrwxrwx" with the final NUL */
+#define PERSISTENT_MODE_SIZE	10
+
+/*
+ * Persistent events live in the kernel's registry, not in a process. What
+ * anybody may know about them is in sysfs; the rest the kernel tells on a file
+ * descriptor, to those who are entitled to one.
+ */
+int persistent__type(void);
+bool persistent__valid_name(const char *name);
+int persistent__find(const char *str);
+int persistent__ids(u32 **ids);
+int persistent__value(u32 id, const char *file, char *buf, size_t size);
+u64 persistent__number(u32 id, const char *file);
+const char *persistent__name(u32 id, char name[PERF_PERSISTENT_NAME_MAX]);
+const char *persistent__owner(u32 id, char *buf, size_t size);
+const char *persistent__group(u32 id, char *buf, size_t size);
+const char *persistent__mode(u32 mode, char buf[PERSISTENT_MODE_SIZE]);
+const char *persistent__strerror(u32 id, int err, char *buf, size_t size);
+int persistent__parse_id(const char *str, u32 *id);
+int persistent__find_name(const char *name);
+char *persistent__printable(char *text);
+
+int persistent__open(u32 id, u32 instance);
+int persistent__open_any(u32 id);
+int persistent__end(u32 id);
+int persistent__query(int fd, struct perf_persistent_query *query);
+int persistent__set(int fd, struct perf_persistent_set *set);
+int persistent__instances(u32 id, struct perf_persistent_query *query,
+			  struct perf_persistent_info **instances);
+int persistent__member(u32 id, u32 instance, struct perf_event_attr *attr,
+		       char label[PERF_PERSISTENT_LABEL_MAX]);
+
+#endif /* __PERF_PERSISTENT_REGISTRY_H */

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Members of a session as evsels: opened again by the number of
+ * their instances.
+ */
+#include "reopen.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <api/io.h>
+#include <linux/kernel.h>
+#include <linux/zalloc.h>
+#include <perf/cpumap.h>
+#include <perf/threadmap.h>
+#include <internal/evlist.h>
+#include <internal/evsel.h>
+#include <internal/lib.h>
+#include <internal/xyarray.h>
+#include "clockid.h"
+#include "counts.h"
+#include "debug.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "record.h"
+#include "registry.h"
+#include "rlimit.h"
+
+#define FD(e, x, y) (*(int *)xyarray__entry((e)->core.fd, x, y))
+
+/* NULL where there is none, as of a task that was not on that CPU */
+struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx,
+						       int thread)
+{
+	struct persistent_instance *instance;
+
+	instance = xyarray__entry(evsel->persistent->instances, cpu_map_idx, thread);
+	return instance && instance->info.id ? instance : NULL;
+}
+
+/* What comes after this place that is no hole */
+struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu_map_idx,
+						   int *thread)
+{
+	struct persistent_instance *instance;
+
+	do {
+		if (++*thread == perf_thread_map__nr(evsel->core.threads)) {
+			*thread = 0;
+			++*cpu_map_idx;
+		}
+		if (*cpu_map_idx == (int)perf_cpu_map__nr(evsel->core.cpus))
+			return NULL;
+		instance = evsel__persistent_instance(evsel, *cpu_map_idx, *thread);
+	} while (!instance);
+
+	return instance;
+}
+
+/*
+ * A way of opening of its own, with no fall-backs: evsel__open() tries less and
+ * less of what was asked for, and so would end with another event.
+ */
+int evsel__open_persistent(struct evsel *evsel, int start_cpu_map_idx, int end_cpu_map_idx)
+{
+	int nr_threads = perf_thread_map__nr(evsel->core.threads);
+	enum rlimit_action limit = NO_CHANGE;
+
+	if (!evsel->core.fd && perf_evsel__alloc_fd(&evsel->core,
+						    perf_cpu_map__nr(evsel->core.cpus),
+						    nr_threads) < 0)
+		return -ENOMEM;
+
+	for (int i = start_cpu_map_idx * nr_threads; i < end_cpu_map_idx * nr_threads; i++) {
+		int idx = i / nr_threads, thread = i % nr_threads, fd;
+		struct persistent_instance *instance;
+
+		instance = evsel__persistent_instance(evsel, idx, thread);
+		if (!instance)
+			continue;
+
+		do {
+			fd = persistent__open(instance->info.id, instance->info.instance);
+		} while (fd == -EMFILE && rlimit__increase_nofile(&limit));
+
+		if (fd < 0) {
+			errno = -fd;
+			return fd;
+		}
+		FD(evsel, idx, thread) = fd;
+	}
+	return 0;
+}
+
+/*
+ * What was counted since evlist__enable_persistent(). Where there is no instance,
+ * or a pinned event that did not get its counter, there is nothing.
+ */
+int evsel__read_persistent(struct evsel *evsel, int cpu_map_idx, int thread,
+			   struct perf_counts_values *count)
+{
+	memset(count, 0, sizeof(*count));
+	if (!evsel__persistent_instance(evsel, cpu_map_idx, thread))
+		return 0;
+
+	return readn(FD(evsel, cpu_map_idx, thread), count->values, 3 * sizeof(u64)) < 0 ?
+	       -errno : 0;
+}
+
+/*
+ * A task's event that is bound to a CPU is enabled while the task runs anywhere,
+ * and has its counter while it runs there. So only all CPUs together tell for how
+ * long there was none: that is shared out, and the rest is no reason to scale.
+ */
+void persistent__share_times(struct perf_counts_values *count, u64 ena, u64 run)
+{
+	if (run >= ena)
+		count->ena = count->run;
+	else if (run)
+		count->ena = (double)count->run * ena / run;
+}
+
+static struct perf_counts_values *evsel__task_count(struct evsel *evsel, int cpu_map_idx,
+						    int thread)
+{
+	struct persistent_instance *instance;
+
+	instance = evsel__persistent_instance(evsel, cpu_map_idx, thread);
+	if (!instance || instance->info.pid == -1 || instance->info.cpu == -1)
+		return NULL;
+	return perf_counts(evsel->counts, cpu_map_idx, thread);
+}
+
+static void evsel__share_thread_times(struct evsel *evsel, int thread)
+{
+	/* What it had on CPUs that were not chosen is not known. */
+	u64 ena = evsel->persistent->some_cpus ? 0 : UINT64_MAX, run = 0;
+	int nr_cpus = perf_cpu_map__nr(evsel->core.cpus);
+	struct perf_counts_values *count;
+
+	for (int idx = 0; idx < nr_cpus; idx++) {
+		count = evsel__task_count(evsel, idx, thread);
+		if (!count)
+			continue;
+		run += count->run;
+		/* They were not enabled at quite the same time. */
+		if (count->ena < ena)
+			ena = count->ena;
+	}
+
+	for (int idx = 0; idx < nr_cpus; idx++) {
+		count = evsel__task_count(evsel, idx, thread);
+		if (count)
+			persistent__share_times(count, ena, run);
+	}
+}
+
+/* For perf stat, after all have been read and before they are scaled */
+void evsel__share_persistent_times(struct evsel *evsel)
+{
+	for (int i = 0; i < perf_thread_map__nr(evsel->core.threads); i++)
+		evsel__share_thread_times(evsel, i);
+}
+
+/* Records for which there was no room since this reader began */
+int evsel__persistent_lost_records(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost)
+{
+	struct perf_persistent_query query = {};
+	struct persistent_instance *instance;
+	int err;
+
+	*lost = 0;
+	instance = evsel__persistent_instance(evsel, cpu_map_idx, thread);
+	if (!instance)
+		return 0;
+
+	err = persistent__query(FD(evsel, cpu_map_idx, thread), &query);
+	/* Somebody stopped it, and what was lost at the end is not known. */
+	if (err == -EINVAL)
+		return 0;
+	*lost = query.self.lost - instance->base_lost;
+	return err;
+}
+
+/* The same in samples: side-band has none. */
+int evsel__persistent_lost(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost)
+{
+	*lost = 0;
+	if (evsel__is_dummy_event(evsel))
+		return 0;
+	return evsel__persistent_lost_records(evsel, cpu_map_idx, thread, lost);
+}
+
+u64 evlist__persistent_lost_side_band(struct evlist *evlist)
+{
+	struct persistent_instance *instance;
+	struct evsel *evsel;
+	u64 lost, total = 0;
+	int idx, thread;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (!evsel->persistent || !evsel->core.fd || !evsel__is_dummy_event(evsel))
+			continue;
+		evsel__for_each_persistent(evsel, idx, thread, instance) {
+			if (!evsel__persistent_lost_records(evsel, idx, thread, &lost))
+				total += lost;
+		}
+	}
+	return total;
+}
+
+/*
+ * Whether the session of this event has ended, and not only tasks of it. What was
+ * attached does not answer, and may have been all that there was.
+ */
+bool evsel__persistent_ended(struct evsel *evsel)
+{
+	struct persistent_instance *instance;
+	char name[PERF_PERSISTENT_NAME_MAX];
+	int idx, thread;
+
+	evsel__for_each_persistent(evsel, idx, thread, instance) {
+		struct perf_persistent_query query = {};
+
+		if (!persistent__query(FD(evsel, idx, thread), &query))
+			return query.self.state == PERF_PERSISTENT_STATE_EXPIRED;
+	}
+	return !persistent__name(evsel->persistent->id, name);
+}
+
+/* Samples say which event they are of by the id of its instance. */
+int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel)
+{
+	struct persistent_instance *instance;
+	int idx, thread;
+
+	if (!evsel->core.sample_id &&
+	    perf_evsel__alloc_id(&evsel->core, perf_cpu_map__nr(evsel->core.cpus),
+				 perf_thread_map__nr(evsel->core.threads)))
+		return -ENOMEM;
+
+	evsel__for_each_persistent(evsel, idx, thread, instance) {
+		perf_evlist__id_add(evlist__core(evlist), &evsel->core, idx, thread,
+				    instance->info.event_id);
+		perf_evsel__set_sid_idx(&evsel->core, 0, idx, thread);
+	}
+	return 0;
+}
+
+static const char *evsel__scnprintf_session(struct evsel *evsel, char *buf, size_t size)
+{
+	char name[PERF_PERSISTENT_NAME_MAX];
+
+	if (evsel->persistent && persistent__name(evsel->persistent->id, name))
+		scnprintf(buf, size, "%s of %s", evsel__name(evsel), name);
+	else
+		scnprintf(buf, size, "%s", evsel__name(evsel));
+	return buf;
+}
+
+/* Their records lie in one file, which has one clock and one place for the id. */
+int evlist__check_persistent(struct evlist *evlist)
+{
+	struct evsel *evsel, *first = evlist__first(evlist);
+	char name[256], first_name[256];
+	const char *what = NULL;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (evsel->core.attr.use_clockid != first->core.attr.use_clockid ||
+		    evsel->core.attr.clockid != first->core.attr.clockid)
+			what = "have different clocks";
+		else if (evsel->core.attr.sample_id_all != first->core.attr.sample_id_all ||
+			 (evlist__nr_entries(evlist) > 1 &&
+			  (evsel->id_pos != first->id_pos || evsel->is_pos != first->is_pos)))
+			what = "say who they are in different ways";
+		if (what) {
+			pr_err("%s and %s %s, so they cannot be read together\n",
+			       evsel__scnprintf_session(first, first_name, sizeof(first_name)),
+			       evsel__scnprintf_session(evsel, name, sizeof(name)), what);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+/* Tracepoints in a perf.data without their formats make other perfs refuse it. */
+int evlist__check_persistent_formats(struct evlist *evlist __maybe_unused)
+{
+#ifndef HAVE_LIBTRACEEVENT
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (!evsel->persistent || evsel->core.attr.type != PERF_TYPE_TRACEPOINT)
+			continue;
+		pr_err("cannot write %s to a perf.data: libtraceevent is necessary for tracepoint support\n",
+		       evsel__name(evsel));
+		return -EOPNOTSUPP;
+	}
+#endif
+	return 0;
+}
+
+/*
+ * What else is in the same file has to fit: the clock, where the id is, and who
+ * the tasks and cgroups are that were there before.
+ */
+void evlist__set_persistent_opts(struct evlist *evlist, struct record_opts *opts)
+{
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		struct perf_event_attr *attr = &evsel->core.attr;
+
+		if (!evsel->persistent)
+			continue;
+		opts->sample_identifier = true;
+		opts->record_namespaces |= attr->namespaces;
+		opts->record_cgroup |= attr->cgroup;
+		opts->build_id |= attr->build_id;
+		opts->use_clockid = attr->use_clockid;
+		opts->clockid = attr->clockid;
+	}
+	if (opts->use_clockid)
+		get_clockid_res(opts->clockid, &opts->clockid_res_ns);
+}
+
+int evlist__reopen_persistent(struct evlist *evlist)
+{
+	char buf[STRERR_BUFSIZE];
+	struct evsel *evsel;
+	int err;
+
+	evlist__for_each_entry(evlist, evsel) {
+		err = evsel__open_persistent(evsel, 0, perf_cpu_map__nr(evsel->core.cpus));
+		if (err) {
+			pr_err("%s cannot be opened again: %s\n", evsel__name(evsel),
+			       persistent__strerror(evsel->persistent->id, err, buf, sizeof(buf)));
+			return err;
+		}
+		err = evsel__add_persistent_ids(evlist, evsel);
+		if (err)
+			return err;
+	}
+
+	evlist__set_id_pos(evlist);
+	return evlist__check_persistent(evlist);
+}
+
+void evsel__exit_persistent(struct evsel *evsel)
+{
+	if (evsel->persistent)
+		xyarray__delete(evsel->persistent->instances);
+	zfree(&evsel->persistent);
+}

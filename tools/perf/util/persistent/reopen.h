@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_PERSISTENT_REOPEN_H
+#define __PERF_PERSISTENT_REOPEN_H
+
+#include <stdbool.h>
+#include <linux/perf_event.h>
+#include <linux/types.h>
+#include <perf/evsel.h>
+
+struct evlist;
+struct evsel;
+struct perf_cpu_map;
+struct perf_thread_map;
+struct record_opts;
+struct xyarray;
+
+/* One event of a session, and what it had lost when this reader began */
+struct persistent_instance {
+	struct perf_persistent_info	info;
+	u64				base_lost;
+};
+
+/*
+ * What a member of a session is made of: evsel::persistent. The table has the
+ * evsel's CPUs and threads as its sides, and holes where there is no instance. The
+ * name is here for when the session has ended.
+ */
+struct persistent_member {
+	u32		id;
+	u32		member;
+	u32		flags;
+	bool		some_cpus;
+	char		name[PERF_PERSISTENT_NAME_MAX];
+	struct xyarray	*instances;
+};
+
+/* All instances of an id */
+#define PERSISTENT_ALL	-1
+
+/* Which instances are wanted; NULL for all CPUs, or for all threads */
+struct persistent_choice {
+	int			instance;
+	struct perf_cpu_map	*cpus;
+	struct perf_thread_map	*threads;
+};
+
+int evlist__add_persistent(struct evlist *evlist, u32 id, int instance);
+int evlist__choose_persistent(struct evlist *evlist, u32 id,
+			      const struct persistent_choice *choice);
+int evlist__reopen_persistent(struct evlist *evlist);
+int evlist__check_persistent(struct evlist *evlist);
+int evlist__check_persistent_formats(struct evlist *evlist);
+void evlist__set_persistent_opts(struct evlist *evlist, struct record_opts *opts);
+
+struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx,
+						       int thread);
+struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu_map_idx,
+						   int *thread);
+int evsel__open_persistent(struct evsel *evsel, int start_cpu_map_idx, int end_cpu_map_idx);
+int evsel__read_persistent(struct evsel *evsel, int cpu_map_idx, int thread,
+			   struct perf_counts_values *count);
+void persistent__share_times(struct perf_counts_values *count, u64 ena, u64 run);
+void evsel__share_persistent_times(struct evsel *evsel);
+bool evsel__persistent_ended(struct evsel *evsel);
+int evsel__persistent_lost_records(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost);
+int evsel__persistent_lost(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost);
+u64 evlist__persistent_lost_side_band(struct evlist *evlist);
+int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel);
+void evsel__exit_persistent(struct evsel *evsel);
+
+#define evsel__for_each_persistent(evsel, idx, thread, instance)	\
+	for (idx = 0, thread = -1;					\
+	     (instance = evsel__next_persistent(evsel, &idx, &thread));)
+
+#endif /* __PERF_PERSISTENT_REOPEN_H */

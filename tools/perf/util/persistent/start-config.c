@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * perf record, stat --persistent: what can be persistent, and what its attr must
+ * be for others to make sense of it later.
+ */
+#include "start.h"
+
+#include <errno.h>
+#include <string.h>
+#include <linux/list.h>
+#include <linux/perf_event.h>
+#include <perf/cpumap.h>
+#include "callchain.h"
+#include "debug.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "evsel_config.h"
+#include "record.h"
+#include "registry.h"
+#include "stat.h"
+#include "target.h"
+
+/* Numbers of members, perf_event_detach::member, are below that. */
+#define PERSISTENT_MAX_MEMBERS	128
+
+/* perf leaves out CPUs that are not online; here all are recorded or none. */
+static int persistent__check_cpus(const struct target *target)
+{
+	struct perf_cpu_map *cpus, *online;
+	struct perf_cpu cpu;
+	unsigned int idx;
+	int err = 0;
+
+	if (!target->cpu_list)
+		return 0;
+
+	cpus = perf_cpu_map__new(target->cpu_list);
+	online = perf_cpu_map__new_online_cpus();
+	if (!cpus || !online) {
+		pr_err("-C %s: no such CPUs\n", target->cpu_list);
+		err = -EINVAL;
+	}
+	perf_cpu_map__for_each_cpu(cpu, idx, cpus) {
+		if (!err && !perf_cpu_map__has(online, cpu)) {
+			pr_err("-C %s: CPU %d is not online\n", target->cpu_list, cpu.cpu);
+			err = -ENODEV;
+		}
+	}
+	perf_cpu_map__put(online);
+	perf_cpu_map__put(cpus);
+	return err;
+}
+
+int persistent__check_options(const struct persistent_refused *refused,
+			      const struct target *target)
+{
+	for (; refused->option; refused++) {
+		if (!refused->given)
+			continue;
+		pr_err("%s is not supported with --persistent: %s\n", refused->option,
+		       refused->why);
+		return -EINVAL;
+	}
+	if (persistent__type() < 0)
+		return -EOPNOTSUPP;
+	return persistent__check_cpus(target);
+}
+
+static bool evsel__has_loop_of_its_own(struct evsel *evsel, struct persistent_start *start)
+{
+	return evsel__is_sampling(evsel) &&
+	       evsel->core.attr.write_backward == start->spec.until_full;
+}
+
+/* A task and its children on several CPUs cannot write to one buffer. */
+static bool evsel__has_no_buffer(struct evsel *evsel)
+{
+	return evsel__is_sampling(evsel) && evsel->core.attr.inherit &&
+	       perf_cpu_map__has_any_cpu(evsel->core.cpus);
+}
+
+static const char *evsel__not_persistent(struct evsel *evsel, struct persistent_start *start)
+{
+	if (evsel->weak_group)
+		return "a weak group may fall apart, and nobody would know; leave out :W";
+	if (evsel->precise_max)
+		return "write the precise level that it is to keep (p, pp or ppp), not P";
+	if (evsel__is_non_perf_event_open_pmu(evsel) || evsel__is_retire_lat(evsel))
+		return "it is counted by perf itself, which will not be there";
+	if (evsel__is_aux_event(evsel) || evsel->needs_auxtrace_mmap)
+		return "AUX area tracing needs a perf that reads it";
+	if (!list_empty(&evsel->bpf_filters))
+		return "a BPF filter ends with perf; only tracepoints can be filtered without";
+	if (evsel->bpf_counter)
+		return "its BPF program ends with perf";
+	if (evsel__has_loop_of_its_own(evsel, start))
+		return "all events of a session loop, or none with --persistent=NAME,full";
+	if (evsel__has_no_buffer(evsel))
+		return "inherited events have a buffer for each CPU, which --per-thread excludes";
+	if (!perf_cpu_map__equal(evsel->core.cpus, evsel__leader(evsel)->core.cpus))
+		return "it is not on the same CPUs as the leader of its group";
+	if (strlen(evsel__name(evsel)) >= PERF_PERSISTENT_LABEL_MAX)
+		return "its text is too long";
+	return NULL;
+}
+
+static int persistent_start__check(struct persistent_start *start)
+{
+	struct evlist *evlist = start->evlist;
+	struct evsel *evsel;
+	const char *why;
+
+	evlist__for_each_entry(evlist, evsel) {
+		why = evsel__not_persistent(evsel, start);
+		if (why) {
+			pr_err("%s cannot be persistent: %s\n", evsel__name(evsel), why);
+			return -EOPNOTSUPP;
+		}
+	}
+
+	if (evlist__nr_entries(evlist) > PERSISTENT_MAX_MEMBERS) {
+		pr_err("a session has at most %d events, and these are %d: start several\n",
+		       PERSISTENT_MAX_MEMBERS, evlist__nr_entries(evlist));
+		return -E2BIG;
+	}
+	return 0;
+}
+
+/*
+ * Side-band is on from the beginning, be it that of the command: whoever enables
+ * the rest later needs the names from before.
+ */
+static void evsel__config_dummy(struct evsel *evsel, struct target *target)
+{
+	struct perf_event_attr *attr = &evsel->core.attr;
+
+	if (evsel->tracking) {
+		attr->disabled = 1;
+		attr->enable_on_exec = target__none(target);
+	}
+	/* It has no samples; a frequency would keep a timer going for ever. */
+	attr->freq = 0;
+	attr->sample_period = 1;
+}
+
+/*
+ * One event of the CPU's PMU that counts in guests keeps KVM from giving guests
+ * the PMU, and this one stays. So it takes a modifier to count there; the name
+ * stays what was typed.
+ */
+static void evsel__exclude_guests(struct evsel *evsel)
+{
+	if (!evsel->core.is_pmu_core || evsel->exclude_GH)
+		return;
+	evsel__name(evsel);
+	evsel->core.attr.exclude_guest = 1;
+}
+
+static void evsel__config_persistent(struct evsel *evsel, bool overwrite)
+{
+	struct perf_event_attr *attr = &evsel->core.attr;
+
+	/* perf lets the siblings of a group that its leader samples write forward. */
+	if (!evsel__get_config_term(evsel, OVERWRITE))
+		attr->write_backward = overwrite;
+
+	evsel__set_sample_bit(evsel, TID);
+	evsel__set_sample_bit(evsel, TIME);
+	evsel__set_sample_bit(evsel, CPU);
+	evsel__set_sample_bit(evsel, PERIOD);
+
+	/* What the samples of a group hold; all else is read event by event. */
+	attr->read_format &= PERF_FORMAT_GROUP;
+	attr->read_format |= PERF_FORMAT_ID | PERF_FORMAT_LOST | PERF_FORMAT_TOTAL_TIME_ENABLED |
+			     PERF_FORMAT_TOTAL_TIME_RUNNING;
+}
+
+/*
+ * Whoever reads the session did not choose it and may find other members in
+ * the same buffer, so each record must say what, when, who and where it is.
+ */
+int persistent_start__config_record(struct persistent_start *start, struct record_opts *opts)
+{
+	struct evsel *evsel;
+
+	opts->overwrite = !start->spec.until_full;
+	opts->no_inherit |= target__has_cpu(start->target);
+	opts->sample_identifier = true;
+	opts->build_id = true;
+
+	evlist__uniquify_evsel_names(start->evlist, &stat_config);
+	evlist__config(start->evlist, opts, &callchain_param);
+
+	evlist__for_each_entry(start->evlist, evsel) {
+		evsel__config_persistent(evsel, opts->overwrite);
+		evsel__exclude_guests(evsel);
+		if (evsel__is_dummy_event(evsel))
+			evsel__config_dummy(evsel, start->target);
+	}
+	return persistent_start__check(start);
+}
+
+int persistent_start__config_stat(struct persistent_start *start, struct perf_stat_config *config)
+{
+	struct evsel *evsel;
+
+	evlist__uniquify_evsel_names(start->evlist, config);
+
+	evlist__for_each_entry(start->evlist, evsel) {
+		struct perf_event_attr *attr = &evsel->core.attr;
+		bool leads = evsel__is_group_leader(evsel);
+
+		attr->read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST |
+				    PERF_FORMAT_TOTAL_TIME_ENABLED |
+				    PERF_FORMAT_TOTAL_TIME_RUNNING;
+		attr->sample_type = PERF_SAMPLE_IDENTIFIER;
+		/* Tracepoints come with one. */
+		attr->sample_period = 0;
+		attr->inherit = !config->no_inherit && !target__has_cpu(start->target);
+		attr->disabled = leads;
+		attr->enable_on_exec = leads && target__enable_on_exec(start->target);
+		if (config->all_user || config->all_kernel) {
+			attr->exclude_kernel = config->all_user;
+			attr->exclude_user = config->all_kernel;
+		}
+		evsel__exclude_guests(evsel);
+	}
+	return persistent_start__check(start);
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * perf record, stat --persistent: open the events of a session, as they were
+ * asked for or not at all.
+ */
+#include "start.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <linux/zalloc.h>
+#include <api/fs/fs.h>
+#include <perf/cpumap.h>
+#include <perf/threadmap.h>
+#include "cgroup.h"
+#include "debug.h"
+#include "evlist.h"
+#include "perf-sys.h"
+#include "rlimit.h"
+#include "target.h"
+#include "thread_map.h"
+
+/* All are opened again, but not for ever. */
+#define OPEN_AGAIN	1
+#define MAX_TRIES	10
+
+/* Side-band of all CPUs has no thread. */
+int evsel__persistent_threads(struct evsel *evsel)
+{
+	return evsel->core.system_wide ? 1 : perf_thread_map__nr(evsel->core.threads);
+}
+
+static int evsel__target_pid(struct evsel *evsel, int thread)
+{
+	if (evsel->cgrp)
+		return evsel->cgrp->fd;
+	return evsel->core.system_wide ? -1 : perf_thread_map__pid(evsel->core.threads, thread);
+}
+
+/* "on CPU 1", "of task 42 on CPU 1": where an error was */
+const char *evsel__persistent_place(struct evsel *evsel, struct perf_cpu cpu, int thread,
+				    char *buf, size_t size)
+{
+	int pid = evsel->cgrp ? -1 : evsel__target_pid(evsel, thread), len = 0;
+
+	buf[0] = '\0';
+	if (evsel->cgrp)
+		len = scnprintf(buf, size, " in cgroup %s", evsel->cgrp->name);
+	else if (pid >= 0)
+		len = scnprintf(buf, size, " of task %d", pid);
+	if (cpu.cpu >= 0)
+		scnprintf(buf + len, size - len, " on CPU %d", cpu.cpu);
+	return buf;
+}
+
+static bool is_online(struct perf_cpu cpu)
+{
+	struct perf_cpu_map *online = perf_cpu_map__new_online_cpus();
+	bool ret = perf_cpu_map__has(online, cpu);
+
+	perf_cpu_map__put(online);
+	return ret;
+}
+
+static void evsel__set_cpus(struct evsel *evsel, struct perf_cpu_map *cpus)
+{
+	perf_cpu_map__put(evsel->core.cpus);
+	evsel->core.cpus = perf_cpu_map__get(cpus);
+}
+
+static void persistent_start__open_error(struct persistent_start *start, struct evsel *evsel,
+					 struct perf_cpu cpu, int thread, int err)
+{
+	char msg[BUFSIZ], place[128];
+
+	if (cpu.cpu >= 0 && !is_online(cpu))
+		scnprintf(msg, sizeof(msg), "the CPU is not online");
+	else if (err == ESRCH)
+		scnprintf(msg, sizeof(msg), "the task is gone");
+	else if (evsel->cgrp && err == ENOENT)
+		scnprintf(msg, sizeof(msg), "not supported, or no perf_event controller is there");
+	else
+		evsel__open_strerror(evsel, start->target, err, msg, sizeof(msg));
+	pr_err("%s%s: %s\n", evsel__name(evsel),
+	       evsel__persistent_place(evsel, cpu, thread, place, sizeof(place)), msg);
+}
+
+/*
+ * As perf record and stat do without --persistent: an event of a task leaves out the
+ * kernel where the kernel must not be measured, and a clock is in the place of cycles
+ * that nobody asked for by name. The label says what it became.
+ */
+static bool persistent_start__falls_back(struct persistent_start *start, struct evsel *evsel,
+					 int err)
+{
+	bool kernel = err == EACCES && !target__has_cpu(start->target);
+	bool clock = start->by_default && (err == ENOENT || err == ENODEV || err == ENXIO);
+	char was[PERF_PERSISTENT_LABEL_MAX], msg[BUFSIZ];
+
+	scnprintf(was, sizeof(was), "%s", evsel__name(evsel));
+	if ((!kernel && !clock) || !evsel__fallback(evsel, start->target, err, msg, sizeof(msg)))
+		return false;
+
+	if (clock && !evsel->exclude_GH) {
+		/* It is for cycles alone, and would be in the name. */
+		evsel->core.attr.exclude_guest = 0;
+		zfree(&evsel->name);
+	}
+	pr_info("%s %s, falling back to %s\n", was,
+		kernel ? "takes the right to measure the kernel (kernel.perf_event_paranoid)" :
+			 "is not supported here", evsel__name(evsel));
+	return true;
+}
+
+/* Of the events that nobody asked for by name, those that there are. */
+static bool persistent_start__skips(struct persistent_start *start, int err)
+{
+	return start->skip_unsupported && (err == -ENOENT || err == -EOPNOTSUPP);
+}
+
+/*
+ * A thread that ended between being listed and opened is left out. And a task
+ * whose event is inherited may have swapped contexts with its child, so that a
+ * leader that is there already is not in the context of its sibling.
+ */
+static bool persistent_start__may_try_again(struct persistent_start *start, struct evsel *evsel,
+					    int thread, int err)
+{
+	/* It was not asked for, and the PMU may not know the difference. */
+	if (err == EINVAL && evsel->core.attr.exclude_guest && !evsel->exclude_GH) {
+		evsel->core.attr.exclude_guest = 0;
+		return true;
+	}
+
+	if (err == ESRCH && evsel__persistent_threads(evsel) > 1)
+		return !thread_map__remove(evsel->core.threads, thread);
+
+	return err == EINVAL && evsel->core.attr.inherit && !evsel__is_group_leader(evsel) &&
+	       !target__has_cpu(start->target) && start->tries++ < MAX_TRIES;
+}
+
+/*
+ * System-wide events are on the CPUs that are offline, too, and start when these
+ * come online. Those that are on certain CPUs only stay there.
+ */
+static int persistent_start__add_offline_cpus(struct persistent_start *start)
+{
+	struct perf_cpu_map *online = evlist__core(start->evlist)->user_requested_cpus, *present;
+	struct evsel *evsel;
+	char *list;
+	size_t len;
+	int err;
+
+	if (!start->target->system_wide || start->target->cpu_list)
+		return 0;
+
+	if (sysfs__read_str("devices/system/cpu/present", &list, &len)) {
+		err = -errno;
+		pr_err("sysfs does not say which CPUs are present: %s\n", strerror(-err));
+		return err;
+	}
+	present = perf_cpu_map__new(list);
+	free(list);
+	if (!present)
+		return -ENOMEM;
+
+	evlist__for_each_entry(start->evlist, evsel) {
+		if (perf_cpu_map__equal(evsel->core.cpus, online))
+			evsel__set_cpus(evsel, present);
+	}
+	perf_cpu_map__put(present);
+	return 0;
+}
+
+/* Some PMUs do not know a CPU before it was online: its group goes without. */
+static bool persistent_start__leaves_out_offline(struct persistent_start *start,
+						 struct evsel *evsel, struct perf_cpu cpu, int err)
+{
+	struct perf_cpu_map *online = evlist__core(start->evlist)->user_requested_cpus;
+	struct evsel *pos;
+
+	if (cpu.cpu < 0 || perf_cpu_map__has(online, cpu) || is_online(cpu) || err == EACCES ||
+	    err == EMFILE || err == ENFILE || err == ENOMEM)
+		return false;
+
+	pr_warning("%s will not be on CPUs that are offline: its PMU does not take it for CPU %d\n",
+		   evsel__name(evsel), cpu.cpu);
+	evlist__for_each_entry(start->evlist, pos) {
+		if (evsel__leader(pos) == evsel__leader(evsel))
+			evsel__set_cpus(pos, online);
+	}
+	return true;
+}
+
+/* What the kernel refuses is an error, said of that event, unless perf falls back. */
+static int persistent_start__open_one(struct persistent_start *start, struct evsel *evsel,
+				      int idx, int thread)
+{
+	struct perf_cpu cpu = perf_cpu_map__cpu(evsel->core.cpus, idx);
+	unsigned long flags = PERF_FLAG_FD_CLOEXEC | PERF_FLAG_OFFLINE_CPU |
+			      (evsel->cgrp ? PERF_FLAG_PID_CGROUP : 0);
+	struct evsel *leader = evsel__leader(evsel);
+	int leader_fd = leader == evsel ? -1 : PERSISTENT_FD(leader, idx, thread);
+	enum rlimit_action limit = NO_CHANGE;
+	int err, fd;
+
+	do {
+		fd = sys_perf_event_open(&evsel->core.attr, evsel__target_pid(evsel, thread),
+					 cpu.cpu, leader_fd, flags);
+	} while (fd < 0 && errno == EMFILE && rlimit__increase_nofile(&limit));
+
+	PERSISTENT_FD(evsel, idx, thread) = fd;
+	if (fd >= 0)
+		return 0;
+
+	err = errno;
+	if (persistent_start__may_try_again(start, evsel, thread, err) ||
+	    persistent_start__leaves_out_offline(start, evsel, cpu, err) ||
+	    persistent_start__falls_back(start, evsel, err))
+		return OPEN_AGAIN;
+	if (!persistent_start__skips(start, -err))
+		persistent_start__open_error(start, evsel, cpu, thread, err);
+	return -err;
+}
+
+static int persistent_start__open_evsel(struct persistent_start *start, struct evsel *evsel)
+{
+	int err, nr_cpus = perf_cpu_map__nr(evsel->core.cpus);
+	int nr_threads = evsel__persistent_threads(evsel);
+
+	if (perf_evsel__alloc_fd(&evsel->core, nr_cpus, nr_threads) < 0)
+		return -ENOMEM;
+
+	for (int idx = 0; idx < nr_cpus; idx++) {
+		for (int thread = 0; thread < nr_threads; thread++) {
+			err = persistent_start__open_one(start, evsel, idx, thread);
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}
+
+static int persistent_start__open_all(struct persistent_start *start)
+{
+	struct evsel *evsel, *tmp;
+	int err;
+
+	evlist__for_each_entry_safe(start->evlist, tmp, evsel) {
+		err = persistent_start__open_evsel(start, evsel);
+		if (persistent_start__skips(start, err)) {
+			pr_info("%s is left out: it is not supported here\n", evsel__name(evsel));
+			evlist__remove(start->evlist, evsel);
+			evsel__put(evsel);
+		} else if (err) {
+			return err;
+		}
+	}
+	return 0;
+}
+
+int persistent_start__open(struct persistent_start *start)
+{
+	char sbuf[STRERR_BUFSIZE];
+	struct evsel *evsel;
+	int err = persistent_start__check_ttl(start) ?: persistent_start__add_offline_cpus(start);
+
+	if (err)
+		return err;
+
+	/* From the beginning, so that all events have the same threads. */
+	while ((err = persistent_start__open_all(start)) == OPEN_AGAIN)
+		evlist__close(start->evlist);
+	if (err)
+		return err;
+
+	if (evlist__apply_filters(start->evlist, &evsel, start->target)) {
+		err = -errno;
+		pr_err("%s: the kernel refuses the filter \"%s\": %s\n", evsel__name(evsel),
+		       evsel->filter, str_error_r(errno, sbuf, sizeof(sbuf)));
+	}
+	return err;
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * perf record, stat --persistent: set a session up whole or not at all, and
+ * run the command if there is one.
+ */
+#include "start.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/perf_event.h>
+#include <linux/time64.h>
+#include <internal/lib.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include "cgroup.h"
+#include "cpumap.h"
+#include "debug.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "perf-sys.h"
+#include "record.h"
+#include "registry.h"
+#include "rlimit.h"
+#include "stat.h"
+#include "target.h"
+#include "time-utils.h"
+#include "units.h"
+
+/* SIGUSR1 is waited for and not handled; only then is it sent. */
+static void exec_failed(int sig __maybe_unused, siginfo_t *info __maybe_unused,
+			void *ucontext __maybe_unused)
+{
+}
+
+/*
+ * A signal that ended perf in between would leave a part until its time runs
+ * out. So they wait until perf can take everything back; those that are ignored,
+ * as nohup does, stay so.
+ */
+static void persistent_start__block_signals(struct persistent_start *start, sigset_t *old)
+{
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	static const int job_control[] = { SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT };
+	struct sigaction act;
+	sigset_t block;
+
+	sigemptyset(&start->ends);
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		if (!sigaction(ends[i], NULL, &act) && act.sa_handler != SIG_IGN)
+			sigaddset(&start->ends, ends[i]);
+	}
+	if (start->argv)
+		sigaddset(&start->ends, SIGUSR1);
+
+	sigfillset(&block);
+	for (size_t i = 0; i < ARRAY_SIZE(job_control); i++)
+		sigdelset(&block, job_control[i]);
+	sigprocmask(SIG_BLOCK, &block, old);
+}
+
+/* Anybody else who sends it wants perf to end. */
+static bool persistent_start__is_exec_error(struct persistent_start *start, int sig,
+					    siginfo_t *info)
+{
+	return sig == SIGUSR1 && info->si_code == SI_QUEUE && start->argv &&
+	       info->si_pid == evlist__workload_pid(start->evlist);
+}
+
+static int persistent_start__exec_error(struct persistent_start *start, siginfo_t *info)
+{
+	pr_err("the command '%s' cannot be run: %s\n", start->argv[0],
+	       strerror(info->si_value.sival_int));
+	return -info->si_value.sival_int;
+}
+
+/* Returns 0 if nothing came up in that time. */
+static int persistent_start__sleep(struct persistent_start *start, u64 ns)
+{
+	struct timespec timeout = { ns / NSEC_PER_SEC, ns % NSEC_PER_SEC };
+	siginfo_t info;
+	int sig;
+
+	do {
+		sig = sigtimedwait(&start->ends, &info, &timeout);
+	} while (sig < 0 && errno == EINTR);
+
+	if (sig < 0)
+		return 0;
+	if (persistent_start__is_exec_error(start, sig, &info))
+		return persistent_start__exec_error(start, &info);
+	pr_err("interrupted: %s\n", strsignal(sig));
+	return -EINTR;
+}
+
+static int persistent_start__delay(struct persistent_start *start)
+{
+	u64 now = rdclock(), end = now + (u64)start->target->initial_delay * NSEC_PER_MSEC;
+	int err = 0;
+
+	for (; !err && now < end; now = rdclock()) {
+		err = persistent_start__sleep(start, min(end - now, start->setup_ttl / 4));
+		if (!err)
+			err = persistent_start__renew(start);
+	}
+	return err;
+}
+
+/*
+ * The command enables its events itself, by starting. The siblings of a group
+ * are enabled, and wait for their leader.
+ */
+static int persistent_start__enable(struct persistent_start *start, bool side_band)
+{
+	struct evsel *evsel;
+	int err;
+
+	evlist__for_each_entry(start->evlist, evsel) {
+		bool is_side_band = evsel->tracking && !start->counting;
+
+		if (is_side_band != side_band || !evsel__is_group_leader(evsel) ||
+		    evsel->core.attr.enable_on_exec)
+			continue;
+		if (evsel__enable(evsel)) {
+			err = -errno;
+			pr_err("%s cannot be enabled: %s\n", evsel__name(evsel), strerror(-err));
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* Side-band first: it must not miss the tasks of the first samples. */
+static int persistent_start__begin(struct persistent_start *start)
+{
+	int delay = start->target->initial_delay;
+	int err = persistent_start__enable(start, /*side_band=*/true);
+
+	if (err)
+		return err;
+
+	if (start->argv && delay > 0 && evlist__start_workload(start->evlist) < 0)
+		return -errno;
+	if (delay > 0)
+		err = persistent_start__delay(start);
+	if (!err && delay >= 0)
+		err = persistent_start__enable(start, /*side_band=*/false);
+	return err ?: persistent_start__sleep(start, 0);
+}
+
+static void persistent_start__print_target(struct persistent_start *start)
+{
+	struct target *target = start->target;
+	const char *cgroup = NULL;
+	struct evsel *evsel;
+	char cpus[256];
+
+	if (target->pid)
+		printf(" of process %s", target->pid);
+	else if (target->tid)
+		printf(" of thread %s", target->tid);
+	else if (target__none(target))
+		printf(" of command %s", start->argv[0]);
+
+	if (target__has_cpu(target)) {
+		cpu_map__snprint(evlist__first(start->evlist)->core.cpus, cpus, sizeof(cpus));
+		printf(" on CPUs %s", cpus);
+	}
+
+	evlist__for_each_entry(start->evlist, evsel) {
+		if (!evsel->cgrp || (cgroup && !strcmp(cgroup, evsel->cgrp->name)))
+			continue;
+		printf("%s%s", cgroup ? "," : " in cgroup ", evsel->cgrp->name);
+		cgroup = evsel->cgrp->name;
+	}
+}
+
+static void persistent_start__print_access(struct persistent_spec *spec)
+{
+	char mode[PERSISTENT_MODE_SIZE];
+	struct passwd *user = getpwuid(spec->uid);
+	struct group *group = getgrgid(spec->gid);
+
+	if (spec->set & PERF_PERSISTENT_SET_MODE)
+		printf(", mode %s", persistent__mode(spec->mode, mode));
+	if (spec->set & PERF_PERSISTENT_SET_GID && group)
+		printf(", group %s", group->gr_name);
+	else if (spec->set & PERF_PERSISTENT_SET_GID)
+		printf(", group %u", spec->gid);
+	if (spec->set & PERF_PERSISTENT_SET_UID && user)
+		printf(", owner %s", user->pw_name);
+	else if (spec->set & PERF_PERSISTENT_SET_UID)
+		printf(", owner %u", spec->uid);
+}
+
+/* ", 2M in 4 buffers" */
+static void persistent_start__print_buffers(struct persistent_start *start)
+{
+	char size[16];
+
+	unit_number__scnprintf(size, sizeof(size), start->buffer_bytes);
+	printf(", %s in %u buffers, %s", size, start->nr_buffers,
+	       start->spec.until_full ? "until full" : "overwriting the oldest");
+}
+
+static void persistent_start__print_how(struct persistent_start *start)
+{
+	u64 ttl = persistent_start__ttl(start);
+
+	if (start->counting)
+		printf(", counting");
+	else
+		persistent_start__print_buffers(start);
+	if (start->target->initial_delay == -1)
+		printf(", disabled");
+	if (ttl)
+		printf(", %llus to live", (unsigned long long)(ttl / NSEC_PER_SEC));
+	persistent_start__print_access(&start->spec);
+	printf("\n");
+}
+
+static void persistent_start__print_hint(struct persistent_start *start, const char *name)
+{
+	if (start->counting)
+		pr_info("[ perf stat: 'perf persistent read %s' shows the counts, 'perf persistent stop %s' ends it ]\n",
+			name, name);
+	else if (start->spec.until_full)
+		pr_info("[ perf record: 'perf persistent flush -o <log> %s' empties the buffers, 'perf persistent stop %s' ends it ]\n",
+			name, name);
+	else
+		pr_info("[ perf record: 'perf persistent dump %s' takes a snapshot, 'perf persistent stop %s' ends it ]\n",
+			name, name);
+	if (start->target->initial_delay == -1)
+		pr_info("[ it is disabled: 'perf persistent enable %s' enables it ]\n", name);
+}
+
+static int persistent_start__report(struct persistent_start *start)
+{
+	struct perf_persistent_query query = {};
+	struct evsel *evsel;
+	int err = persistent_start__query(start, &query);
+
+	if (err) {
+		pr_err("id %u does not answer: %s\n", start->id, strerror(-err));
+		return err;
+	}
+
+	printf("%s: id %u,", query.name, start->id);
+	evlist__for_each_entry(start->evlist, evsel) {
+		if (!evsel->tracking || start->counting)
+			printf(" %s", evsel__name(evsel));
+	}
+	persistent_start__print_target(start);
+	persistent_start__print_how(start);
+	fflush(stdout);
+	persistent_start__print_hint(start, query.name);
+	return 0;
+}
+
+static int persistent_start__set_up(struct persistent_start *start)
+{
+	int err = persistent_start__open(start);
+
+	if (!err)
+		err = persistent_start__detach(start);
+	if (!err)
+		err = persistent_start__begin(start);
+	if (!err)
+		err = persistent_start__report(start);
+	/* Nothing is there to stay that nobody was told of. */
+	return err ?: persistent_start__commit(start);
+}
+
+static void persistent_start__undo(struct persistent_start *start)
+{
+	int err = persistent__end(start->id);
+
+	if (err)
+		pr_err("id %u could not be taken back: %s; 'perf persistent stop %u' does that\n",
+		       start->id, strerror(-err), start->id);
+	else
+		pr_err("nothing was left running\n");
+}
+
+/*
+ * The session is there. Now perf only waits, and what ends perf ends the
+ * command. Returns the exit status of the command.
+ */
+static int persistent_start__wait(struct persistent_start *start)
+{
+	pid_t pid = evlist__workload_pid(start->evlist);
+	siginfo_t info;
+	sigset_t wait = start->ends;
+	int sig, status;
+
+	if (evlist__start_workload(start->evlist) < 0)
+		return -errno;
+
+	sigaddset(&wait, SIGCHLD);
+	do {
+		sig = sigwaitinfo(&wait, &info);
+		if (persistent_start__is_exec_error(start, sig, &info))
+			return persistent_start__exec_error(start, &info);
+		if (sig > 0 && sig != SIGCHLD)
+			kill(pid, SIGTERM);
+	} while (sig != SIGCHLD || waitpid(pid, &status, WNOHANG) != pid);
+
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int persistent_start__fork(struct persistent_start *start)
+{
+	if (!start->argv)
+		return 0;
+	/* Its end must be told, even if somebody had that ignored. */
+	signal(SIGCHLD, SIG_DFL);
+	return evlist__prepare_workload(start->evlist, start->target, start->argv,
+					/*pipe_output=*/false, exec_failed) < 0 ? -EINVAL : 0;
+}
+
+static void persistent_start__give_up(struct persistent_start *start)
+{
+	if (start->argv) {
+		evlist__cancel_workload(start->evlist);
+		kill(evlist__workload_pid(start->evlist), SIGTERM);
+	}
+	if (start->id)
+		persistent_start__undo(start);
+}
+
+static int persistent_start__run(struct persistent_start *start)
+{
+	enum rlimit_action limit = NO_CHANGE;
+	sigset_t old;
+	int err;
+
+	err = persistent_start__fork(start);
+	if (err)
+		return err;
+
+	/* One file for each instance, before they are the kernel's alone; not for the command. */
+	rlimit__increase_nofile(&limit);
+
+	persistent_start__block_signals(start, &old);
+	err = persistent_start__set_up(start);
+	evlist__close(start->evlist);
+	if (!err && start->argv)
+		err = persistent_start__wait(start);
+	if (err < 0)
+		persistent_start__give_up(start);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return err;
+}
+
+int evlist__start_persistent(struct evlist *evlist, struct record_opts *opts,
+			     const char *spec, const char **argv, bool by_default)
+{
+	struct persistent_start start = {
+		.evlist	    = evlist,
+		.target	    = &opts->target,
+		.argv	    = argv,
+		.pages	    = opts->mmap_pages,
+		.by_default = by_default,
+	};
+	int err = persistent_spec__parse(&start.spec, spec, argv);
+
+	if (!err)
+		err = persistent_start__config_record(&start, opts);
+	if (!err)
+		err = persistent_start__run(&start);
+	persistent_spec__exit(&start.spec);
+	return err;
+}
+
+int evlist__start_persistent_stat(struct evlist *evlist, struct perf_stat_config *config,
+				  struct target *target, const char *spec, const char **argv,
+				  bool skip_unsupported)
+{
+	struct persistent_start start = {
+		.evlist		  = evlist,
+		.target		  = target,
+		.argv		  = argv,
+		.counting	  = true,
+		.skip_unsupported = skip_unsupported,
+	};
+	int err = persistent_spec__parse(&start.spec, spec, argv);
+
+	if (!err && start.spec.until_full) {
+		pr_err("--persistent=%s: counts have no buffer that could be full\n", spec);
+		err = -EINVAL;
+	}
+	if (!err)
+		err = persistent_start__config_stat(&start, config);
+	if (!err)
+		err = persistent_start__run(&start);
+	persistent_spec__exit(&start.spec);
+	return err;
+}

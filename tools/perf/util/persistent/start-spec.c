@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What stands after --persistent=: the name of a session, whether it ends when it
+ * is full, how long it is to live, and who else may use it.
+ */
+#include "start-spec.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/capability.h>
+#include <linux/list.h>
+#include <linux/perf_event.h>
+#include <linux/string.h>
+#include <linux/zalloc.h>
+#include "cap.h"
+#include "debug.h"
+#include "parse-events.h"
+#include "pmu.h"
+#include "pmus.h"
+#include "registry.h"
+#include "values.h"
+
+static bool persistent_spec__parse_full(struct persistent_spec *spec, const char *value)
+{
+	spec->until_full = true;
+	return !value;
+}
+
+static bool persistent_spec__parse_ttl(struct persistent_spec *spec, const char *value)
+{
+	spec->ttl = value ? persistent__parse_ttl(value) : 0;
+	return spec->ttl;
+}
+
+static bool persistent_spec__parse_mode(struct persistent_spec *spec, const char *value)
+{
+	spec->set |= PERF_PERSISTENT_SET_MODE;
+	return value && persistent__parse_mode(value, &spec->mode);
+}
+
+static bool persistent_spec__parse_group(struct persistent_spec *spec, const char *value)
+{
+	spec->set |= PERF_PERSISTENT_SET_GID;
+	return value && persistent__parse_group(value, &spec->gid);
+}
+
+static bool persistent_spec__parse_owner(struct persistent_spec *spec, const char *value)
+{
+	spec->set |= PERF_PERSISTENT_SET_UID;
+	return value && persistent__parse_owner(value, &spec->uid);
+}
+
+/* What can follow the name, and what to say of a value that it does not take */
+static const struct persistent_spec_option {
+	const char	*word;
+	bool		(*parse)(struct persistent_spec *spec, const char *value);
+	const char	*wrong;
+} spec_options[] = {
+	{ "full",  persistent_spec__parse_full,	 "takes no value" },
+	{ "ttl",   persistent_spec__parse_ttl,
+	  "is no time to live, write a number from 1 and s, m, h or d" },
+	{ "mode",  persistent_spec__parse_mode,	 "is no mode, write octal digits, 0 to 0777" },
+	{ "group", persistent_spec__parse_group, "names no group" },
+	{ "owner", persistent_spec__parse_owner, "names no user" },
+};
+
+static const struct persistent_spec_option *persistent_spec__find_option(const char *word)
+{
+	size_t len = strcspn(word, "=");
+
+	for (size_t i = 0; i < ARRAY_SIZE(spec_options); i++) {
+		if (strlen(spec_options[i].word) == len &&
+		    !strncmp(spec_options[i].word, word, len))
+			return &spec_options[i];
+	}
+	return NULL;
+}
+
+/*
+ * What is a term between the slashes of persistent/NAME/ would not be found again.
+ * An event's name can be: there it is that of the session, even "r1" or "cycles".
+ */
+static bool persistent__is_term(const char *name)
+{
+	struct perf_pmu *pmu = perf_pmus__find(PERSISTENT_PMU);
+	bool is_term = pmu && perf_pmu__has_format(pmu, name);
+	struct parse_events_terms terms;
+	struct parse_events_term *term;
+
+	parse_events_terms__init(&terms);
+	if (parse_events_terms(&terms, name))
+		is_term = true;
+	list_for_each_entry(term, &terms.terms, list)
+		is_term |= term->type_term != PARSE_EVENTS__TERM_TYPE_USER &&
+			   term->type_term != PARSE_EVENTS__TERM_TYPE_RAW;
+	parse_events_terms__exit(&terms);
+	return is_term;
+}
+
+/* The kernel gives such a name to what has none. */
+static bool persistent__is_default_name(const char *name)
+{
+	return name[0] == 'p' && name[1] && !name[1 + strspn(name + 1, "0123456789")];
+}
+
+static bool persistent_spec__has_no_room(const char *name)
+{
+	return !perf_cap__capable(CAP_PERFMON) &&
+	       snprintf(NULL, 0, "u%u-%s", geteuid(), name) >= PERF_PERSISTENT_NAME_MAX;
+}
+
+/* What can follow the name was given in its place. */
+static int persistent_spec__check_not_option(const char *option, const char *name)
+{
+	const char *word = name + strspn(name, "=");
+
+	if (!persistent_spec__find_option(word))
+		return 0;
+	pr_err("%s%s: '%s' is an option of --persistent=NAME,%s and no name; --persistent=,%s has no name\n",
+	       option, name, word, word, word);
+	return -EINVAL;
+}
+
+/* @option: what the name was given to, for messages */
+int persistent_spec__check_name(const char *option, const char *name)
+{
+	const char *why = NULL;
+
+	if (persistent_spec__check_not_option(option, name))
+		return -EINVAL;
+
+	if (!persistent__valid_name(name)) {
+		pr_err("%s%s: a name is a lower case letter, then letters, digits, '_', '-', at most %d\n",
+		       option, name, PERF_PERSISTENT_NAME_MAX - 1);
+		return -EINVAL;
+	}
+
+	if (persistent_spec__has_no_room(name))
+		why = "is too long with the prefix u<uid>- that it gets without CAP_PERFMON";
+	else if (persistent__is_default_name(name))
+		why = "is what the kernel calls a session without a name";
+	else if (persistent__is_term(name))
+		why = "is a term of events, as in persistent/id=1/";
+	if (!why)
+		return 0;
+
+	pr_err("%s%s: '%s' %s, choose another name\n", option, name, name, why);
+	return -EINVAL;
+}
+
+static int persistent_spec__parse_one(struct persistent_spec *spec, const char *text,
+				      const char *word)
+{
+	const struct persistent_spec_option *option = persistent_spec__find_option(word);
+	const char *value = strchr(word, '=');
+
+	if (!option)
+		pr_err("--persistent=%s: '%s' is unknown; full, ttl=N[s|m|h|d], mode=MODE, group=GROUP and owner=USER can follow the name\n",
+		       text, word);
+	else if (!option->parse(spec, value ? value + 1 : NULL))
+		pr_err("--persistent=%s: '%s' %s\n", text, word, option->wrong);
+	else
+		return 0;
+	return -EINVAL;
+}
+
+static bool is_in_group(gid_t gid)
+{
+	int nr = getgroups(0, NULL);
+	gid_t *gids = nr > 0 ? calloc(nr, sizeof(*gids)) : NULL;
+	bool ret = gid == getegid();
+
+	nr = gids ? getgroups(nr, gids) : 0;
+	for (int i = 0; i < nr && !ret; i++)
+		ret = gids[i] == gid;
+	free(gids);
+	return ret;
+}
+
+/* As for files. The kernel would say so at the end of the set-up. */
+static int persistent_spec__check_rights(struct persistent_spec *spec, const char *text)
+{
+	const char *what = NULL;
+
+	if (spec->set & PERF_PERSISTENT_SET_UID)
+		what = "owner= takes CAP_PERFMON";
+	else if (spec->set & PERF_PERSISTENT_SET_GID && !is_in_group(spec->gid))
+		what = "group= takes CAP_PERFMON, or a group that you are in";
+	if (!what || perf_cap__capable(CAP_PERFMON))
+		return 0;
+	pr_err("--persistent=%s: %s\n", text, what);
+	return -EPERM;
+}
+
+static bool is_program(const char *name)
+{
+	const char *env = getenv("PATH");
+	char *path = strdup(env ?: ""), *next = path, *dir, file[PATH_MAX];
+	bool found = false;
+
+	while (!found && (dir = strsep(&next, ":"))) {
+		scnprintf(file, sizeof(file), "%s/%s", dir[0] ? dir : ".", name);
+		found = !access(file, X_OK);
+	}
+	free(path);
+	return found;
+}
+
+/* The name comes behind a '='. After a blank it would be taken for the command. */
+static int check_command(const char **argv)
+{
+	if (!argv || !persistent__valid_name(argv[0]) || is_program(argv[0]))
+		return 0;
+	pr_err("--persistent %s: there is no command '%s', did you mean --persistent=%s?\n",
+	       argv[0], argv[0], argv[0]);
+	return -ENOENT;
+}
+
+/* argv is the command, or NULL. */
+int persistent_spec__parse(struct persistent_spec *spec, const char *text, const char **argv)
+{
+	char *word, *next;
+	int err = 0;
+
+	*spec = (struct persistent_spec) {};
+	if (!text)
+		return check_command(argv);
+
+	spec->name = strdup(text);
+	if (!spec->name)
+		return -ENOMEM;
+
+	next = spec->name;
+	strsep(&next, ",");
+	while (!err && (word = strsep(&next, ",")))
+		err = persistent_spec__parse_one(spec, text, word);
+
+	if (!spec->name[0])
+		zfree(&spec->name);
+	if (!err && spec->name)
+		err = persistent_spec__check_name("--persistent=", spec->name);
+	return err ?: persistent_spec__check_rights(spec, text);
+}
+
+void persistent_spec__exit(struct persistent_spec *spec)
+{
+	zfree(&spec->name);
+}

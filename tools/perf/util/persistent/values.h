@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_PERSISTENT_VALUES_H
+#define __PERF_PERSISTENT_VALUES_H
+
+#include <stdbool.h>
+#include <linux/types.h>
+
+/* What can be set of a session, as the user types it: whether it is one, and which */
+u64 persistent__parse_ttl(const char *str);
+bool persistent__parse_mode(const char *str, u32 *mode);
+bool persistent__parse_owner(const char *str, u32 *uid);
+bool persistent__parse_group(const char *str, u32 *gid);
+
+#endif /* __PERF_PERSISTENT_VALUES_H */
