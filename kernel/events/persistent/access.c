@@ -311,19 +311,24 @@ int perf_persistent_may_change(struct perf_persistent_session *session, unsigned
  * perf_persistent_may_write - whether the caller may write to a buffer
  * @event: event that the caller has open
  *
- * Context: may sleep; perf_persistent_mutex is not held.
- * Return: 0, or -EACCES, also if the event is in no session any more, or what
- * perf_persistent_may_change() answers
+ * The targets were asked when it was opened: that takes a lock within which
+ * exec() takes the mmap_lock.
+ *
+ * Context: may sleep, with the mmap_lock held; perf_persistent_mutex is not held.
+ * Return: 0, or -EACCES, also if the event is in no session any more, or what a
+ * security module answers
  */
 int perf_persistent_may_write(struct perf_event *event)
 {
 	struct perf_persistent_session *session = perf_persistent_session_of(event);
-	int err;
+	int err = -EACCES;
 
 	if (!session)
-		return -EACCES;
+		return err;
 
-	err = perf_persistent_may_change(session, PERF_PERSISTENT_CONTROL);
+	if (perf_persistent_mode_allows(session, PERF_PERSISTENT_CONTROL))
+		err = perf_persistent_allow(session, session->flags & PERF_PERSISTENT_PRIVILEGED &&
+						     !perfmon_capable() ? 0 : ~0U);
 	kobject_put(&session->kobj);
 
 	return err;

@@ -147,16 +147,19 @@ static int perf_persistent_sum(struct perf_persistent_instance *inst, void *data
 
 static ssize_t cpus_show(struct perf_persistent_session *session, char *buf)
 {
-	cpumask_var_t cpus __free(free_cpumask_var) = CPUMASK_VAR_NULL;
 	struct perf_persistent_sums sums = { };
+	cpumask_var_t cpus;
+	ssize_t len;
 
 	if (!zalloc_cpumask_var(&cpus, GFP_KERNEL_ACCOUNT))
 		return -ENOMEM;
 
 	sums.cpus = cpus;
 	perf_persistent_visit(session, perf_persistent_sum, &sums);
+	len = sysfs_emit(buf, "%*pbl\n", cpumask_pr_args(cpus));
+	free_cpumask_var(cpus);
 
-	return sysfs_emit(buf, "%*pbl\n", cpumask_pr_args(cpus));
+	return len;
 }
 PERF_PERSISTENT_ATTR_SUM(cpus);
 

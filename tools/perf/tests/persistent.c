@@ -228,14 +228,14 @@ static int test__ttls(struct test_suite *test __maybe_unused, int subtest __mayb
 		"18446744073709551617", "4611686019s", "53377d",
 	};
 
-	TEST_ASSERT_VAL("1", persistent__parse_ttl("1") == 1000000000ULL);
-	TEST_ASSERT_VAL("90s", persistent__parse_ttl("90s") == 90000000000ULL);
-	TEST_ASSERT_VAL("15m", persistent__parse_ttl("15m") == 15 * 60000000000ULL);
-	TEST_ASSERT_VAL("2h", persistent__parse_ttl("2h") == 2 * 3600000000000ULL);
-	TEST_ASSERT_VAL("1d", persistent__parse_ttl("1d") == 24 * 3600000000000ULL);
-	TEST_ASSERT_VAL("the longest", persistent__parse_ttl("4611686018s"));
+	TEST_ASSERT_VAL("1", persistent__parse_time("1") == 1000000000ULL);
+	TEST_ASSERT_VAL("90s", persistent__parse_time("90s") == 90000000000ULL);
+	TEST_ASSERT_VAL("15m", persistent__parse_time("15m") == 15 * 60000000000ULL);
+	TEST_ASSERT_VAL("2h", persistent__parse_time("2h") == 2 * 3600000000000ULL);
+	TEST_ASSERT_VAL("1d", persistent__parse_time("1d") == 24 * 3600000000000ULL);
+	TEST_ASSERT_VAL("the longest", persistent__parse_time("4611686018s"));
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		TEST_ASSERT_VAL(bad[i], !persistent__parse_ttl(bad[i]));
+		TEST_ASSERT_VAL(bad[i], !persistent__parse_time(bad[i]));
 	return TEST_OK;
 }
 
@@ -243,7 +243,8 @@ static int test__ttls(struct test_suite *test __maybe_unused, int subtest __mayb
 static int test__openmetrics(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	static const char name[] = "perf_persistent_energy_joules_total{session=\"web\",";
-	static const char labels[] = "event=\"a\\\"\\\\\\n\",member=\"2\",cgroup=\"/c\"} 1.500000000\n";
+	static const char labels[] =
+		"event=\"a\\\"\\\\\\n\",member=\"2\",cgroup=\"/c\"} 1.5";
 	struct read_line line = {
 		.session = "web", .member = 2, .label = "a\"\\\n", .cgroup = "/c",
 		.unit = "Joules", .scale = 0.5, .raw = 3,

@@ -101,32 +101,15 @@ static int persistent__act_id(const struct persistent_action *action, u32 id)
 	return err;
 }
 
-/* Goes on after an error, so that one bad name does not keep the others. */
-static int persistent__act(const struct persistent_action *action, int argc, const char **argv)
+static int persistent__act(const struct persistent_action *action, int argc, const char **argv,
+			   bool mine)
 {
-	int err = 0;
-
-	for (int i = 0; i < argc; i++) {
-		int id = persistent__find(argv[i]);
-
-		err = (id < 0 ? id : persistent__act_id(action, id)) ?: err;
-	}
-	return err;
-}
-
-static int persistent__act_all(const struct persistent_action *action, bool mine)
-{
-	int nr, done = 0, err = 0;
+	int done = 0, err;
 	u32 *ids;
+	int nr = persistent__choose(argc, argv, &ids, &err);
 
-	if (persistent__type() < 0)
-		return -EOPNOTSUPP;
-
-	nr = persistent__ids(&ids);
-	if (nr < 0) {
-		pr_err("cannot read the list of sessions: %s\n", strerror(-nr));
+	if (nr < 0)
 		return nr;
-	}
 
 	for (int i = 0; i < nr; i++) {
 		if (mine && persistent__number(ids[i], "uid") != geteuid())
@@ -135,7 +118,7 @@ static int persistent__act_all(const struct persistent_action *action, bool mine
 		done++;
 	}
 	free(ids);
-	if (!done)
+	if (!done && !argc)
 		printf("no session %sto %s\n", mine ? "of yours " : "", action->verb);
 	return err;
 }
@@ -156,9 +139,7 @@ static int control__cmd(int argc, const char **argv, const struct persistent_cmd
 	if ((mine + all + !!argc) != 1)
 		usage_with_options(usage, options);
 
-	if (mine || all)
-		return persistent__act_all(action, mine);
-	return persistent__act(action, argc, argv);
+	return persistent__act(action, argc, argv, mine);
 }
 
 static int disable__cmd(int argc, const char **argv)

@@ -254,40 +254,23 @@ static int dump__run_id(const struct persistent_dump *dump, u32 id)
 	return err ?: dump__run(dump, id, name, path);
 }
 
-/* Goes on after an error, so that one bad name does not keep the others. */
-static int dump__run_names(const struct persistent_dump *dump, int argc, const char **argv)
+static int dump__run_ids(const struct persistent_dump *dump, int argc, const char **argv)
 {
-	int err = 0;
-
-	for (int i = 0; i < argc; i++) {
-		int id = persistent__find(argv[i]);
-
-		err = (id < 0 ? id : dump__run_id(dump, id)) ?: err;
-	}
-	return err;
-}
-
-static int dump__run_all(const struct persistent_dump *dump)
-{
-	int nr, done = 0, err = 0;
+	int done = 0, err;
 	u32 *ids;
+	int nr = persistent__choose(argc, argv, &ids, &err);
 
-	if (persistent__type() < 0)
-		return -EOPNOTSUPP;
-	nr = persistent__ids(&ids);
-	if (nr < 0) {
-		pr_err("the list of persistent events cannot be read: %s\n", strerror(-nr));
+	if (nr < 0)
 		return nr;
-	}
 
 	for (int i = 0; i < nr; i++) {
-		if (!persistent__number(ids[i], "buffer_bytes"))
+		if (!argc && !persistent__number(ids[i], "buffer_bytes"))
 			continue;
 		err = dump__run_id(dump, ids[i]) ?: err;
 		done++;
 	}
 	free(ids);
-	if (!done)
+	if (!done && !argc)
 		pr_info("no session has a buffer, so nothing was written\n");
 	return err;
 }
@@ -336,7 +319,7 @@ static int dump__cmd(int argc, const char **argv)
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (dump.all == !!argc)
 		usage_with_options(usage, options);
-	err = persistent__parse_time("--last", dump.last_str, &dump.last) ?:
+	err = persistent__check_time("--last", dump.last_str, &dump.last) ?:
 	      persistent__parse_size("--max-size", dump.max_size_str, &dump.max_size) ?:
 	      dump__check_path(&dump, dump.all || argc > 1);
 	if (err)
@@ -346,7 +329,7 @@ static int dump__cmd(int argc, const char **argv)
 		perf_quiet_option();
 	symbol__init(NULL);
 	dump__catch_signals();
-	return dump.all ? dump__run_all(&dump) : dump__run_names(&dump, argc, argv);
+	return dump__run_ids(&dump, argc, argv);
 }
 
 const struct persistent_cmd persistent_cmd_dump = {

@@ -296,7 +296,7 @@ static int flush__check(const char *path, struct persistent_rotation *rotation)
 {
 	int err = persistent__parse_size("--max-size", rotation->max_size_str,
 					 &rotation->max_size) ?:
-		  persistent__parse_time("--max-age", rotation->max_age_str, &rotation->max_age);
+		  persistent__check_time("--max-age", rotation->max_age_str, &rotation->max_age);
 	bool rotates = rotation->max_size || rotation->max_age;
 
 	if (err)

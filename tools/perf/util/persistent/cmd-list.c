@@ -361,45 +361,13 @@ static int list__table(u32 *ids, int nr, const struct persistent_print *print)
 	return err == -ENOMEM ? err : 0;
 }
 
-/*
- * The sessions that were named, or all. Returns how many, and in *err whether one that
- * was named is not there, which has been said.
- */
-static int list__find(int argc, const char **argv, u32 **ids, int *err)
-{
-	int nr = 0;
-
-	if (!argc) {
-		nr = persistent__ids(ids);
-		if (nr < 0)
-			pr_err("failed to read the list of sessions: %s\n", strerror(-nr));
-		return nr;
-	}
-
-	*ids = calloc(argc, sizeof(**ids));
-	if (!*ids)
-		return -ENOMEM;
-	for (int i = 0; i < argc; i++) {
-		int id = persistent__find(argv[i]);
-
-		if (id < 0)
-			*err = id;
-		else
-			(*ids)[nr++] = id;
-	}
-	return nr;
-}
-
 static int list__run(int argc, const char **argv, const struct persistent_print *print,
 		     bool counters)
 {
-	u32 *ids = NULL;
-	int nr, missing = 0, err = 0;
+	int missing, err = 0;
+	u32 *ids;
+	int nr = persistent__choose(argc, argv, &ids, &missing);
 
-	if (persistent__type() < 0)
-		return -EOPNOTSUPP;
-
-	nr = list__find(argc, argv, &ids, &missing);
 	if (nr < 0)
 		return nr;
 

@@ -307,48 +307,32 @@ static int persistent_read__id(struct persistent_read *read_counts, u32 id)
 	return err;
 }
 
-/* Goes on after an error: who asks for several gets those that can be had. */
-static int persistent_read__named(struct persistent_read *read_counts, int argc,
-				  const char **argv)
+/*
+ * Goes on after an error: who asks for several gets those that can be had. Of all, those
+ * of others are no error, unless there is nothing else.
+ */
+static int persistent_read__ids(struct persistent_read *read_counts, int argc, const char **argv)
 {
-	int err = 0;
-
-	for (int i = 0; i < argc; i++) {
-		int id = persistent__find(argv[i]);
-
-		err = (id < 0 ? id : persistent_read__id(read_counts, id)) ?: err;
-	}
-	return err;
-}
-
-/* Sessions of others are no error, unless there is nothing else. */
-static int persistent_read__all(struct persistent_read *read_counts)
-{
-	char name[PERF_PERSISTENT_NAME_MAX];
-	int nr, done = 0, err = 0;
+	int done = 0, err;
 	u32 *ids;
+	int nr = persistent__choose(argc, argv, &ids, &err);
 
-	if (persistent__type() < 0)
-		return -EOPNOTSUPP;
-
-	nr = persistent__ids(&ids);
-	if (nr < 0) {
-		pr_err("cannot read the list of sessions: %s\n", strerror(-nr));
+	if (nr < 0)
 		return nr;
-	}
 
 	for (int i = 0; i < nr; i++) {
+		char name[PERF_PERSISTENT_NAME_MAX];
 		int ret;
 
 		/* It has ended since the list was read. */
-		if (!persistent__name(ids[i], name))
+		if (!argc && !persistent__name(ids[i], name))
 			continue;
 		ret = persistent_read__id(read_counts, ids[i]);
-		err = ret && ret != -ENOENT ? ret : err;
+		err = ret && (argc || ret != -ENOENT) ? ret : err;
 		done += !ret;
 	}
 	free(ids);
-	return done ? 0 : err;
+	return !argc && done ? 0 : err;
 }
 
 static int persistent_read__run(int argc, const char **argv, const struct persistent_print *print)
@@ -361,8 +345,7 @@ static int persistent_read__run(int argc, const char **argv, const struct persis
 		setlocale(LC_NUMERIC, "");
 	if (print->json)
 		json_out__begin(&read_counts.json, NULL, '[');
-	err = argc ? persistent_read__named(&read_counts, argc, argv) :
-		     persistent_read__all(&read_counts);
+	err = persistent_read__ids(&read_counts, argc, argv);
 	if (print->json)
 		json_out__end(&read_counts.json, ']');
 	if (print->openmetrics)

@@ -68,7 +68,7 @@ static int set__parse_ttl(struct perf_persistent_set *set, const char *str)
 		return -EPERM;
 	}
 
-	set->ttl = persistent__parse_ttl(str);
+	set->ttl = persistent__parse_time(str);
 	if (set->ttl)
 		return 0;
 

@@ -9,28 +9,17 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <linux/kernel.h>
-#include <linux/time64.h>
 #include <perf/event.h>
 #include "debug.h"
 #include "event.h"
 #include "reader.h"
 #include "units.h"
+#include "values.h"
 
-int persistent__parse_time(const char *option, const char *str, u64 *secs)
+int persistent__check_time(const char *option, const char *str, u64 *ns)
 {
-	struct parse_tag tags[] = {
-		{ .tag = 's', .mult = 1 },
-		{ .tag = 'm', .mult = 60 },
-		{ .tag = 'h', .mult = 60 * 60 },
-		{ .tag = 'd', .mult = 24 * 60 * 60 },
-		{ .tag = 0 },
-	};
-
-	*secs = 0;
-	if (!str)
-		return 0;
-	*secs = parse_tag_value(str, tags);
-	if (*secs && *secs <= INT64_MAX / NSEC_PER_SEC)
+	*ns = str ? persistent__parse_time(str) : 0;
+	if (!str || *ns)
 		return 0;
 	pr_err("%s %s: no time, which is a number with s, m, h or d, as in 30s\n", option, str);
 	return -EINVAL;
@@ -136,7 +125,7 @@ static int compare_newest_first(const void *a, const void *b)
 	return (first->time < second->time) - (first->time > second->time);
 }
 
-int persistent_reader__keep_last(struct persistent_reader *reader, u64 secs)
+int persistent_reader__keep_last(struct persistent_reader *reader, u64 ns)
 {
 	struct persistent_sizes sizes;
 	u64 newest = 0;
@@ -144,8 +133,8 @@ int persistent_reader__keep_last(struct persistent_reader *reader, u64 secs)
 
 	for (u64 i = 0; !err && i < sizes.nr; i++)
 		newest = max(newest, sizes.samples[i].time);
-	if (newest > secs * NSEC_PER_SEC)
-		persistent_reader__keep_since(reader, newest - secs * NSEC_PER_SEC);
+	if (newest > ns)
+		persistent_reader__keep_since(reader, newest - ns);
 	free(sizes.samples);
 	return err;
 }

@@ -6,10 +6,10 @@
 
 struct persistent_reader;
 
-int persistent__parse_time(const char *option, const char *str, u64 *secs);
+int persistent__check_time(const char *option, const char *str, u64 *ns);
 int persistent__parse_size(const char *option, const char *str, u64 *bytes);
 
-int persistent_reader__keep_last(struct persistent_reader *reader, u64 secs);
+int persistent_reader__keep_last(struct persistent_reader *reader, u64 ns);
 int persistent_reader__keep_size(struct persistent_reader *reader, u64 written, u64 size);
 
 #endif /* __PERF_PERSISTENT_LIMIT_H */

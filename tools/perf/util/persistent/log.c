@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <linux/kernel.h>
+#include <linux/time64.h>
 #include <linux/zalloc.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -195,12 +196,12 @@ static int persistent_log__begin_first(struct persistent_log *log, u64 size)
 	return persistent_log__begin(log);
 }
 
-/* In seconds; 0 if the clock was set back */
+/* In ns; 0 if the clock was set back */
 u64 persistent_log__age(struct persistent_log *log)
 {
 	u64 now = time(NULL), *begun = persistent_log__mark(log, LOG_BEGUN, 0);
 
-	return begun && now > *begun ? now - *begun : 0;
+	return begun && now > *begun ? (now - *begun) * NSEC_PER_SEC : 0;
 }
 
 static int persistent_log__go_on(struct persistent_log *log, FILE *file, u64 size)

@@ -292,10 +292,8 @@ static int id_cmp(const void *a, const void *b)
 	return *l < *r ? -1 : *l > *r;
 }
 
-/*
- * Returns how many ids there are and, in ascending order, which.
- */
-int persistent__ids(u32 **ids)
+/* Returns how many ids there are and, in ascending order, which. */
+static int persistent__ids(u32 **ids)
 {
 	int fd, nr = 0, parent = persistent__dir();
 	struct dirent *dent;
@@ -331,6 +329,40 @@ int persistent__ids(u32 **ids)
 
 	if (nr)
 		qsort(*ids, nr, sizeof(**ids), id_cmp);
+	return nr;
+}
+
+/*
+ * The sessions that are named, or without names all. Returns how many; in *err what was
+ * wrong with a name, which has been said and does not keep the others.
+ */
+int persistent__choose(int argc, const char **argv, u32 **ids, int *err)
+{
+	int nr = 0;
+
+	*err = 0;
+	*ids = NULL;
+	if (persistent__type() < 0)
+		return -EOPNOTSUPP;
+
+	if (!argc) {
+		nr = persistent__ids(ids);
+		if (nr < 0)
+			pr_err("cannot read the list of sessions: %s\n", strerror(-nr));
+		return nr;
+	}
+
+	*ids = calloc(argc, sizeof(**ids));
+	if (!*ids)
+		return -ENOMEM;
+	for (int i = 0; i < argc; i++) {
+		int id = persistent__find(argv[i]);
+
+		if (id < 0)
+			*err = id;
+		else
+			(*ids)[nr++] = id;
+	}
 	return nr;
 }
 

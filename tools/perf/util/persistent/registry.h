@@ -18,7 +18,7 @@
 int persistent__type(void);
 bool persistent__valid_name(const char *name);
 int persistent__find(const char *str);
-int persistent__ids(u32 **ids);
+int persistent__choose(int argc, const char **argv, u32 **ids, int *err);
 int persistent__value(u32 id, const char *file, char *buf, size_t size);
 u64 persistent__number(u32 id, const char *file);
 const char *persistent__name(u32 id, char name[PERF_PERSISTENT_NAME_MAX]);

@@ -32,7 +32,7 @@ static bool persistent_spec__parse_full(struct persistent_spec *spec, const char
 
 static bool persistent_spec__parse_ttl(struct persistent_spec *spec, const char *value)
 {
-	spec->ttl = value ? persistent__parse_ttl(value) : 0;
+	spec->ttl = value ? persistent__parse_time(value) : 0;
 	return spec->ttl;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What can be set of a session, as the user types it: a time to live (90s, 15m, 2h, 1d, or
+ * What can be set of a session, as the user types it: a time (90s, 15m, 2h, 1d, or
  * seconds without a suffix), a mode, an owner, a group.
  */
 #include "values.h"
@@ -15,7 +15,7 @@
 #include <linux/time64.h>
 
 /* Returns ns, or 0 for what is no time. */
-u64 persistent__parse_ttl(const char *str)
+u64 persistent__parse_time(const char *str)
 {
 	static const struct {
 		char	suffix;

@@ -98,6 +98,36 @@ TEST_F(task_access, owner)
 	EXPECT_ALL(0);
 }
 
+static int map_to_write(int fd)
+{
+	void *base = mmap(NULL, (1 + PAGES) * getpagesize(), PROT_READ | PROT_WRITE,
+			  MAP_SHARED, fd, 0);
+
+	return base == MAP_FAILED ? -errno : 0;
+}
+
+/* I consume what it records; who gets my descriptor only reads. */
+TEST_F(task_access, consumer)
+{
+	struct perf_event_attr attr = sampling_attr(FAULTS);
+	int fd, id, view;
+
+	if (variant->inherit)
+		SKIP(return, "such an event has no buffer");
+
+	attr.exclude_kernel = 1;
+	fd = event_open(&attr, self->target.tid, variant->cpu, -1, 0);
+	id = DETACH(fd, .buffer_pages = PAGES);
+	ASSERT_LT(0, id);
+	view = reopen(id);
+	EXPECT_EQ(0, map_to_write(view));
+
+	view = reopen(id);
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, become(OTHER));
+	EXPECT_EQ(-EACCES, map_to_write(view));
+}
+
 /* I may have so many of them and no more, for as long and no longer. */
 TEST_F(task_access, limits)
 {
