@@ -117,17 +117,7 @@ static u32 perf_persistent_session_add_hold(struct perf_persistent_session *sess
 	return session->nr_holds[member] += add;
 }
 
-/**
- * perf_persistent_session_hold - have instances stand still
- * @session: session
- * @member:  number of the member + 1, or 0 for all
- *
- * Their counters are free for others when it returns. Instances that come later
- * are held as well.
- *
- * Context: may sleep; perf_persistent_session::control is held.
- */
-void perf_persistent_session_hold(struct perf_persistent_session *session, u32 member)
+static void perf_persistent_session_hold(struct perf_persistent_session *session, u32 member)
 {
 	/* Before it stands still, so that it can be a record of its own. */
 	if (perf_persistent_session_add_hold(session, member, 1) == 1)
@@ -135,18 +125,64 @@ void perf_persistent_session_hold(struct perf_persistent_session *session, u32 m
 	perf_persistent_session_update_holds(session);
 }
 
-/**
- * perf_persistent_session_release - undo perf_persistent_session_hold()
- * @session: session
- * @member:  number of the member + 1, or 0 for all
- *
- * Context: may sleep; perf_persistent_session::control is held.
- */
-void perf_persistent_session_release(struct perf_persistent_session *session, u32 member)
+static void perf_persistent_session_release(struct perf_persistent_session *session, u32 member)
 {
 	bool last = !perf_persistent_session_add_hold(session, member, -1);
 
 	perf_persistent_session_update_holds(session);
 	if (last)
 		trace_persistent_release(session->id, member);
+}
+
+/**
+ * perf_persistent_hold - have instances stand still while a file is open
+ * @holder:  of the file, whose event is in @session
+ * @session: session
+ * @member:  number of the member + 1, or 0 for all
+ *
+ * Their counters are free for others when it returns. Instances that come later
+ * are held as well.
+ *
+ * Context: may sleep; perf_persistent_session::control is held.
+ * Return: 0, or -EBUSY if the file holds instances of another session
+ */
+int perf_persistent_hold(struct perf_persistent_holder *holder,
+			 struct perf_persistent_session *session, u32 member)
+{
+	lockdep_assert_held(&session->control);
+
+	/* Its event has left a session of which it holds other instances. */
+	if (holder->session && holder->session != session)
+		return -EBUSY;
+
+	if (!holder->session) {
+		kobject_get(&session->kobj);
+		holder->session = session;
+	}
+
+	if (!test_and_set_bit(member, holder->holds))
+		perf_persistent_session_hold(session, member);
+
+	return 0;
+}
+
+/**
+ * perf_persistent_release - have instances go on when a file is closed
+ * @holder: of the file
+ *
+ * Context: may sleep; takes perf_persistent_session::control.
+ */
+void perf_persistent_release(struct perf_persistent_holder *holder)
+{
+	struct perf_persistent_session *session = holder->session;
+	u32 member;
+
+	if (!session)
+		return;
+
+	scoped_guard(mutex, &session->control) {
+		for_each_set_bit(member, holder->holds, PERF_PERSISTENT_MEMBERS + 1)
+			perf_persistent_session_release(session, member);
+	}
+	kobject_put(&session->kobj);
 }

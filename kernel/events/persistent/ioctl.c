@@ -25,15 +25,15 @@ static bool perf_persistent_ioctl_is(unsigned int cmd, unsigned int known)
 
 /**
  * perf_persistent_ioctl - the ioctls of the registry
- * @file:  an open perf event or a view
- * @event: its event
- * @cmd:   as for ioctl(2)
- * @arg:   as for ioctl(2)
+ * @holder: of the view that it came through, or NULL
+ * @event:  event of the open file
+ * @cmd:    as for ioctl(2)
+ * @arg:    as for ioctl(2)
  *
  * Context: may sleep; no lock of the event is held.
  * Return: as for ioctl(2), or -ENOIOCTLCMD for all others
  */
-long perf_persistent_ioctl(struct file *file, struct perf_event *event,
+long perf_persistent_ioctl(struct perf_persistent_holder *holder, struct perf_event *event,
 			   unsigned int cmd, unsigned long arg)
 {
 	build_check_abi();
@@ -45,7 +45,7 @@ long perf_persistent_ioctl(struct file *file, struct perf_event *event,
 	if (perf_persistent_ioctl_is(cmd, PERF_EVENT_IOC_QUERY_PERSISTENT))
 		return perf_persistent_ioctl_query(event, cmd, arg);
 	if (perf_persistent_ioctl_is(cmd, PERF_EVENT_IOC_SET_PERSISTENT))
-		return perf_persistent_ioctl_set(file, event, cmd, arg);
+		return perf_persistent_ioctl_set(holder, event, cmd, arg);
 
 	return -ENOIOCTLCMD;
 }

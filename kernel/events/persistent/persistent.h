@@ -203,6 +203,19 @@ struct perf_persistent_detach {
 	char		label[PERF_PERSISTENT_LABEL_MAX];
 };
 
+/**
+ * struct perf_persistent_holder - what an open file holds
+ * @session: session of which it holds instances, or NULL
+ * @holds:   bits by the index of perf_persistent_session::nr_holds
+ *
+ * Protected by perf_persistent_session::control of the session that the file's
+ * event is in.
+ */
+struct perf_persistent_holder {
+	struct perf_persistent_session	*session;
+	DECLARE_BITMAP(holds, PERF_PERSISTENT_MEMBERS + 1);
+};
+
 /*
  * perf_persistent_mutex protects the registry. It is the innermost mutex: never
  * held around one of an event or its context, whose holders may wait for user
@@ -217,11 +230,47 @@ struct perf_persistent_detach {
  */
 extern struct mutex perf_persistent_mutex;
 
-/* args.c */
-int perf_persistent_copy_struct(void *dst, size_t size, size_t min,
-				unsigned int cmd, unsigned long arg);
-int perf_persistent_copy_string(char *dst, long max, u64 addr);
-int perf_persistent_copy_name(char *name, u64 addr);
+/* The files call each other in one direction only: each those above it. */
+
+/* registry.c */
+struct perf_persistent_session *perf_persistent_session_get(u32 id);
+struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event);
+bool perf_persistent_is_in(struct perf_event *event,
+			   const struct perf_persistent_session *session);
+int perf_persistent_registry_add(struct perf_persistent_session *session);
+void perf_persistent_registry_remove(struct perf_persistent_session *session);
+void perf_persistent_session_free(struct perf_persistent_session *session);
+u64 perf_persistent_session_time_left(const struct perf_persistent_session *session);
+struct perf_persistent_member *
+perf_persistent_member_find(struct perf_persistent_session *session, u32 nr);
+int perf_persistent_registry_link(struct perf_persistent_session *session,
+				  struct perf_persistent_instance *inst,
+				  struct perf_persistent_member **new);
+void perf_persistent_registry_unlink(struct perf_persistent_instance *inst);
+struct perf_persistent_instance *
+perf_persistent_instance_find(struct perf_persistent_session *session, u32 nr);
+struct perf_persistent_instance *
+perf_persistent_instance_lookup(const struct perf_persistent_key *key);
+int perf_persistent_visit(struct perf_persistent_session *session,
+			  int (*visit)(struct perf_persistent_instance *inst, void *data),
+			  void *data);
+struct perf_event *
+perf_persistent_get_next(struct perf_persistent_session *session, u32 *nr);
+
+/* sysfs.c */
+void perf_persistent_sysfs_init_session(struct perf_persistent_session *session);
+int perf_persistent_sysfs_add(struct perf_persistent_session *session);
+void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
+				    enum kobject_action action);
+void perf_persistent_sysfs_remove(struct perf_persistent_session *session);
+int perf_persistent_sysfs_add_name(struct perf_persistent_name *name);
+void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name);
+
+/* name.c */
+bool perf_persistent_name_valid(const char *name);
+struct perf_persistent_name *
+perf_persistent_name_create(const char *chosen, u32 id, kuid_t owner);
+void perf_persistent_name_remove(struct perf_persistent_name *name);
 
 /* access.c */
 int perf_persistent_may_open(struct perf_event *event);
@@ -245,25 +294,11 @@ int perf_persistent_buffer_pin(struct perf_event *event, u32 nr_pages,
 			       struct perf_buffer **new);
 void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *rb);
 
-/* name.c */
-bool perf_persistent_name_valid(const char *name);
-struct perf_persistent_name *
-perf_persistent_name_create(const char *chosen, u32 id, kuid_t owner);
-void perf_persistent_name_remove(struct perf_persistent_name *name);
-
-/* registry.c */
-struct perf_persistent_session *perf_persistent_session_get(u32 id);
-struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event);
-bool perf_persistent_is_in(struct perf_event *event,
-			   const struct perf_persistent_session *session);
+/* session.c */
 struct perf_persistent_session *
 perf_persistent_session_create(const struct perf_persistent_detach *d);
 void perf_persistent_session_destroy(struct perf_persistent_session *session);
-void perf_persistent_session_free(struct perf_persistent_session *session);
 void perf_persistent_session_arm(struct perf_persistent_session *session, u64 ttl);
-u64 perf_persistent_session_time_left(const struct perf_persistent_session *session);
-struct perf_persistent_member *
-perf_persistent_member_find(struct perf_persistent_session *session, u32 nr);
 struct perf_persistent_instance *
 perf_persistent_instance_create(struct perf_event *event);
 void perf_persistent_instance_free(struct perf_persistent_instance *inst);
@@ -272,30 +307,19 @@ int perf_persistent_instance_insert(struct perf_persistent_session *session,
 				    struct perf_persistent_member **new);
 void perf_persistent_instance_unlink(struct perf_persistent_instance *inst);
 void perf_persistent_instance_finish(struct perf_persistent_instance *inst);
-struct perf_persistent_instance *
-perf_persistent_instance_find(struct perf_persistent_session *session, u32 nr);
-struct perf_persistent_instance *
-perf_persistent_instance_lookup(const struct perf_persistent_key *key);
-int perf_persistent_visit(struct perf_persistent_session *session,
-			  int (*visit)(struct perf_persistent_instance *inst, void *data),
-			  void *data);
-struct perf_event *
-perf_persistent_get_next(struct perf_persistent_session *session, u32 *nr);
 
-/* sysfs.c */
-void perf_persistent_sysfs_init_session(struct perf_persistent_session *session);
-int perf_persistent_sysfs_add(struct perf_persistent_session *session);
-void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
-				    enum kobject_action action);
-void perf_persistent_sysfs_remove(struct perf_persistent_session *session);
-int perf_persistent_sysfs_add_name(struct perf_persistent_name *name);
-void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name);
+/* args.c */
+int perf_persistent_copy_struct(void *dst, size_t size, size_t min,
+				unsigned int cmd, unsigned long arg);
+int perf_persistent_copy_string(char *dst, long max, u64 addr);
+int perf_persistent_copy_name(char *name, u64 addr);
 
 /* hold.c */
 void perf_persistent_hold_event(struct perf_event *event, bool hold);
 void perf_persistent_update_hold(struct perf_event *event);
-void perf_persistent_session_hold(struct perf_persistent_session *session, u32 member);
-void perf_persistent_session_release(struct perf_persistent_session *session, u32 member);
+int perf_persistent_hold(struct perf_persistent_holder *holder,
+			 struct perf_persistent_session *session, u32 member);
+void perf_persistent_release(struct perf_persistent_holder *holder);
 
 /* filter.c */
 int perf_persistent_filter_add(struct list_head *filters, struct perf_event *event,
@@ -303,22 +327,19 @@ int perf_persistent_filter_add(struct list_head *filters, struct perf_event *eve
 void perf_persistent_filters_swap(struct list_head *filters);
 void perf_persistent_filters_free(struct list_head *filters);
 
-/* view.c */
-struct perf_persistent_view;
-struct file *perf_persistent_view_open(struct perf_event *event,
-				       const struct perf_event_attr *attr, int f_flags);
-int perf_persistent_view_hold(struct file *file, struct perf_persistent_session *session,
-			      u32 member);
-
 /* detach.c, query.c, set.c: the ioctls */
 int perf_persistent_detach(struct perf_event *event, const struct perf_persistent_detach *d);
 long perf_persistent_ioctl_detach(struct perf_event *event, unsigned int cmd, unsigned long arg);
 long perf_persistent_ioctl_attach(struct perf_event *event);
 long perf_persistent_ioctl_query(struct perf_event *event, unsigned int cmd, unsigned long arg);
-long perf_persistent_ioctl_set(struct file *file, struct perf_event *event,
+long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct perf_event *event,
 			       unsigned int cmd, unsigned long arg);
 u32 perf_persistent_state(struct perf_event *event);
 void perf_persistent_scrub_attr(struct perf_event_attr *attr);
+
+/* view.c */
+struct file *perf_persistent_view_open(struct perf_event *event,
+				       const struct perf_event_attr *attr, int f_flags);
 
 /* Whether it is to be found, under perf_persistent_mutex */
 static inline bool

@@ -2,23 +2,9 @@
 /*
  * Persistent perf events: the registry of sessions, members and instances.
  *
- * Life cycle. A perf event that was detached lives until it has no user
- * (perf_persistent_event::users): each open file is one, and so is the registry
- * while it has the event. An instance holds the registry's reference and a
- * pseudo-mapping of the buffer. A session lives as long as it has instances.
- *
- * Instances end in two phases. Under perf_persistent_mutex an instance is
- * unlinked: it is no longer found or counted. Without the mutex it is finished:
- * the buffer and the user are given up, the session's sysfs entries removed.
- * Finishing waits for contexts, for RCU and for readers of sysfs, which take the
- * mutex.
- *
- * perf_persistent_event::instance changes under perf_persistent_mutex and
- * perf_event_context::lock, so that CPU hotplug can read it under the latter.
+ * It only finds them; session.c says how they begin and end.
  */
-#include <linux/cred.h>
 #include <linux/rhashtable.h>
-#include <linux/sched/user.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/timekeeping.h>
@@ -44,12 +30,6 @@ static const struct rhashtable_params perf_persistent_key_params = {
 };
 
 static struct rhashtable perf_persistent_keys;
-
-/*
- * Ends sessions. It waits for whoever has the context of an event locked, and may
- * wait long: as many may, so that one user with all of his does not stop others'.
- */
-static struct workqueue_struct *perf_persistent_wq;
 
 /* Sessions */
 
@@ -116,21 +96,6 @@ bool perf_persistent_is_in(struct perf_event *event,
 }
 
 /**
- * perf_persistent_session_arm - set the time that a session has to live
- * @session: session
- * @ttl:     ns from now, or 0 for no limit
- */
-void perf_persistent_session_arm(struct perf_persistent_session *session, u64 ttl)
-{
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	hrtimer_cancel(&session->timer);
-	session->deadline = ttl ? ktime_get_boottime_ns() + ttl : 0;
-	if (ttl)
-		hrtimer_start(&session->timer, ns_to_ktime(session->deadline), HRTIMER_MODE_ABS);
-}
-
-/**
  * perf_persistent_session_time_left - how long a session has to live
  * @session: session
  *
@@ -146,147 +111,36 @@ u64 perf_persistent_session_time_left(const struct perf_persistent_session *sess
 	return session->deadline > now ? session->deadline - now : 1;
 }
 
-/* The work has a reference of its own: the session may end while it is queued. */
-static enum hrtimer_restart perf_persistent_session_timer(struct hrtimer *timer)
+/**
+ * perf_persistent_registry_add - give a session an id
+ * @session: session; it is found once it has an instance
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ * Return: 0, or -EAGAIN if there are no more ids, -ENOMEM
+ */
+int perf_persistent_registry_add(struct perf_persistent_session *session)
 {
-	struct perf_persistent_session *session;
+	int err = xa_alloc_cyclic(&perf_persistent_sessions, &session->id, session,
+				  XA_LIMIT(1, INT_MAX), &perf_persistent_next_id,
+				  GFP_KERNEL_ACCOUNT);
 
-	session = container_of(timer, struct perf_persistent_session, timer);
-	kobject_get(&session->kobj);
-	if (!queue_work(perf_persistent_wq, &session->expire))
-		kobject_put(&session->kobj);
+	if (err == -EBUSY)
+		return -EAGAIN;
 
-	return HRTIMER_NORESTART;
-}
-
-/* Like perf_event_release_kernel() of the last user, but files still refer to it. */
-static void perf_persistent_kill(struct perf_event *event)
-{
-	atomic_long_inc(&event->refcount);
-	perf_event_release_kernel(event);
-	wake_up_all(&event->waitq);
-}
-
-static struct perf_persistent_instance *
-perf_persistent_unlink_first_if_over(struct perf_persistent_session *session)
-{
-	struct perf_persistent_instance *inst;
-
-	guard(mutex)(&perf_persistent_mutex);
-
-	/* It may have been given more time while the work was queued, but not since. */
-	if (!session->expired &&
-	    (!session->deadline || ktime_get_boottime_ns() < session->deadline))
-		return NULL;
-	session->expired = true;
-
-	inst = perf_persistent_instance_first(session);
-	if (inst) {
-		inst->event->persistent->ended = PERF_PERSISTENT_STATE_EXPIRED;
-		perf_persistent_instance_unlink(inst);
-	}
-
-	return inst;
-}
-
-static void perf_persistent_session_expire(struct work_struct *work)
-{
-	struct perf_persistent_instance *inst, *tmp;
-	struct perf_persistent_session *session;
-	LIST_HEAD(dead);
-
-	session = container_of(work, struct perf_persistent_session, expire);
-	while ((inst = perf_persistent_unlink_first_if_over(session)))
-		list_add_tail(&inst->dead, &dead);
-	if (!list_empty(&dead))
-		trace_persistent_expire(session->id, 0);
-
-	list_for_each_entry_safe(inst, tmp, &dead, dead) {
-		perf_persistent_kill(inst->event);
-		perf_persistent_instance_finish(inst);
-	}
-	kobject_put(&session->kobj);
-}
-
-static struct perf_persistent_session *
-perf_persistent_session_alloc(const struct perf_persistent_detach *d)
-{
-	struct perf_persistent_session *session;
-
-	session = kzalloc_obj(*session, GFP_KERNEL_ACCOUNT);
-	if (!session)
-		return NULL;
-
-	perf_persistent_sysfs_init_session(session);
-	session->instances = RB_ROOT;
-	INIT_LIST_HEAD(&session->members);
-	INIT_WORK(&session->expire, perf_persistent_session_expire);
-	hrtimer_setup(&session->timer, perf_persistent_session_timer, CLOCK_BOOTTIME,
-		      HRTIMER_MODE_ABS);
-	mutex_init(&session->control);
-	session->uid = current_euid();
-	session->gid = current_egid();
-	session->created = ktime_get_boottime_ns();
-	if (d->flags & PERF_DETACH_UNCOMMITTED)
-		session->flags |= PERF_PERSISTENT_UNCOMMITTED;
-	/* An equal uid without the capability must not control it. */
-	if (perfmon_capable())
-		session->flags |= PERF_PERSISTENT_PRIVILEGED;
-	else
-		session->mode = 0600;
-
-	return session;
+	return min(err, 0);
 }
 
 /**
- * perf_persistent_session_create - make a session, with its entries in sysfs
- * @d: name and flags
+ * perf_persistent_registry_remove - undo perf_persistent_registry_add()
+ * @session: session
  *
- * It is found once it has an instance; until then it is the caller's.
- *
- * Context: may sleep; perf_persistent_mutex is not held.
- * Return: the session, or -EEXIST for a name that is taken, -EINVAL for one that
- * is too long with its prefix, -EAGAIN if there are no more ids, -ENOMEM
+ * Context: may sleep; takes perf_persistent_mutex.
  */
-struct perf_persistent_session *
-perf_persistent_session_create(const struct perf_persistent_detach *d)
+void perf_persistent_registry_remove(struct perf_persistent_session *session)
 {
-	struct perf_persistent_session *session = perf_persistent_session_alloc(d);
-	struct perf_persistent_name *name;
-	int err;
+	guard(mutex)(&perf_persistent_mutex);
 
-	if (!session)
-		return ERR_PTR(-ENOMEM);
-
-	err = xa_alloc_cyclic(&perf_persistent_sessions, &session->id, session,
-			      XA_LIMIT(1, INT_MAX), &perf_persistent_next_id,
-			      GFP_KERNEL_ACCOUNT);
-	if (err < 0) {
-		err = err == -EBUSY ? -EAGAIN : err;
-		goto err_put;
-	}
-
-	name = perf_persistent_name_create(d->name, session->id, session->uid);
-	if (IS_ERR(name)) {
-		err = PTR_ERR(name);
-		goto err_erase;
-	}
-	session->name = name;
-
-	err = perf_persistent_sysfs_add(session);
-	if (err)
-		goto err_name;
-
-	return session;
-
-err_name:
-	perf_persistent_name_remove(name);
-err_erase:
-	scoped_guard(mutex, &perf_persistent_mutex)
-		xa_erase(&perf_persistent_sessions, session->id);
-err_put:
-	kobject_put(&session->kobj);
-	return ERR_PTR(err);
+	xa_erase(&perf_persistent_sessions, session->id);
 }
 
 /**
@@ -297,25 +151,6 @@ void perf_persistent_session_free(struct perf_persistent_session *session)
 {
 	kfree(session->name);
 	kfree(session);
-}
-
-/**
- * perf_persistent_session_destroy - end a session that has no instances
- * @session: session that has no instances any more, or none yet
- *
- * Context: waits for readers of sysfs; perf_persistent_mutex is not held.
- */
-void perf_persistent_session_destroy(struct perf_persistent_session *session)
-{
-	WARN_ON_ONCE(session->nr_instances || !list_empty(&session->members));
-
-	/* The name is free again before the folder is gone. */
-	perf_persistent_name_remove(session->name);
-	perf_persistent_sysfs_remove(session);
-	hrtimer_cancel(&session->timer);
-	scoped_guard(mutex, &perf_persistent_mutex)
-		xa_erase(&perf_persistent_sessions, session->id);
-	kobject_put(&session->kobj);
 }
 
 /* Members */
@@ -519,88 +354,22 @@ perf_persistent_get_next(struct perf_persistent_session *session, u32 *nr)
 }
 
 /**
- * perf_persistent_instance_create - make an instance, counted against the limits
- * @event: event that is going to be detached
- *
- * Return: the instance, or -EAGAIN, -ENOMEM
- */
-struct perf_persistent_instance *
-perf_persistent_instance_create(struct perf_event *event)
-{
-	struct perf_persistent_instance *inst;
-	int err;
-
-	inst = kzalloc_obj(*inst, GFP_KERNEL_ACCOUNT);
-	if (!inst)
-		return ERR_PTR(-ENOMEM);
-
-	err = perf_persistent_charge(inst);
-	if (err) {
-		kfree(inst);
-		return ERR_PTR(err);
-	}
-	inst->event = event;
-	inst->key.task = perf_persistent_target(event);
-	inst->key.cgroup = perf_persistent_cgroup(event);
-	inst->key.cpu = event->persistent->cpu;
-	if (inst->key.task)
-		inst->pid = get_task_pid(inst->key.task, PIDTYPE_PID);
-
-	return inst;
-}
-
-/**
- * perf_persistent_instance_free - undo perf_persistent_instance_create()
- * @inst: instance that is in no session
- */
-void perf_persistent_instance_free(struct perf_persistent_instance *inst)
-{
-	put_pid(inst->pid);
-	perf_persistent_uncharge(inst);
-	kfree(inst);
-}
-
-/* event->ctx is another one when a PMU has moved the event to another CPU. */
-static void perf_persistent_set_instance(struct perf_event *event,
-					 struct perf_persistent_instance *inst)
-{
-	struct perf_event_context *ctx;
-
-	for (;;) {
-		ctx = READ_ONCE(event->ctx);
-		raw_spin_lock_irq(&ctx->lock);
-		if (likely(ctx == event->ctx))
-			break;
-		raw_spin_unlock_irq(&ctx->lock);
-	}
-
-	WRITE_ONCE(event->persistent->instance, inst);
-	if (inst && (event->still & PERF_EVENT_PARKED)) {
-		inst->offline_since = ktime_get_boottime_ns();
-		inst->offline_count = 1;
-	}
-	raw_spin_unlock_irq(&ctx->lock);
-}
-
-/**
- * perf_persistent_instance_insert - put an instance into its session
+ * perf_persistent_registry_link - put an instance into its session
  * @session: session; it is found from now on
- * @inst:    new instance with @inst->key.member
+ * @inst:    new instance
  * @new:     new member; NULL on return if it was taken
  *
  * Return: 0, or -EEXIST if the member has one like it, -EINVAL if the member is
  * another event, -EAGAIN if there are too many, -ENOMEM; nothing has changed then
  */
-int perf_persistent_instance_insert(struct perf_persistent_session *session,
-				    struct perf_persistent_instance *inst,
-				    struct perf_persistent_member **new)
+int perf_persistent_registry_link(struct perf_persistent_session *session,
+				  struct perf_persistent_instance *inst,
+				  struct perf_persistent_member **new)
 {
-	struct perf_event *event = inst->event;
 	struct perf_persistent_member *member;
 	int err;
 
 	lockdep_assert_held(&perf_persistent_mutex);
-	lockdep_assert_held(&event->ctx->mutex);
 
 	/* Reopening says number + 1. */
 	if (session->nr_instances == PERF_PERSISTENT_INSTANCES ||
@@ -626,27 +395,20 @@ int perf_persistent_instance_insert(struct perf_persistent_session *session,
 	inst->nr = session->next_instance++;
 	rb_add(&inst->node, &session->instances, perf_persistent_instance_less);
 	session->nr_instances++;
-	session->needs |= perf_persistent_needs(event);
-
-	/* Its file is the one user that it had before. */
-	if (!refcount_inc_not_zero(&event->persistent->users))
-		refcount_set(&event->persistent->users, 2);
-	perf_persistent_set_instance(event, inst);
 
 	return 0;
 }
 
 /**
- * perf_persistent_instance_unlink - take an instance out of the registry's sight
- * @inst: instance, for perf_persistent_instance_finish() without the mutex
+ * perf_persistent_registry_unlink - undo perf_persistent_registry_link()
+ * @inst: instance
  */
-void perf_persistent_instance_unlink(struct perf_persistent_instance *inst)
+void perf_persistent_registry_unlink(struct perf_persistent_instance *inst)
 {
 	struct perf_persistent_session *session = inst->session;
 
 	lockdep_assert_held(&perf_persistent_mutex);
 
-	perf_persistent_set_instance(inst->event, NULL);
 	rhashtable_remove_fast(&perf_persistent_keys, &inst->hash, perf_persistent_key_params);
 	rb_erase(&inst->node, &session->instances);
 	perf_persistent_member_put(inst->member);
@@ -665,33 +427,8 @@ void perf_persistent_put_user(struct perf_event *event)
 		perf_event_release_kernel(event);
 }
 
-/**
- * perf_persistent_instance_finish - give up what an instance holds
- * @inst: instance after perf_persistent_instance_unlink(); freed
- *
- * Context: may sleep; perf_persistent_mutex is not held.
- */
-void perf_persistent_instance_finish(struct perf_persistent_instance *inst)
-{
-	struct perf_persistent_session *ends = inst->last ? inst->session : NULL;
-	struct perf_event *event = inst->event;
-
-	if (inst->rb)
-		perf_persistent_buffer_unpin(event, inst->rb);
-	perf_persistent_put_user(event);
-	perf_persistent_instance_free(inst);
-
-	/* Last, so that the limits have room again when the session is gone. */
-	if (ends)
-		perf_persistent_session_destroy(ends);
-}
-
 static int __init perf_persistent_registry_init(void)
 {
-	perf_persistent_wq = alloc_workqueue("perf_persistent", WQ_UNBOUND, WQ_MAX_ACTIVE);
-	if (!perf_persistent_wq)
-		return -ENOMEM;
-
 	return rhashtable_init(&perf_persistent_keys, &perf_persistent_key_params);
 }
 core_initcall(perf_persistent_registry_init);

@@ -25,6 +25,8 @@
 /**
  * struct perf_persistent_change - arguments of SET
  * @set:     as given
+ * @event:   event of the open file
+ * @holder:  of the view that it came through, or NULL
  * @uid:     new owner
  * @gid:     new group
  * @name:    new name, or NULL
@@ -34,6 +36,8 @@
  */
 struct perf_persistent_change {
 	struct perf_persistent_set	set;
+	struct perf_event		*event;
+	struct perf_persistent_holder	*holder;
 	kuid_t				uid;
 	kgid_t				gid;
 	struct perf_persistent_name	*name;
@@ -279,15 +283,17 @@ static void perf_persistent_set_instances(struct perf_persistent_session *sessio
 	}
 }
 
-static int perf_persistent_set_hold(struct file *file, struct perf_persistent_session *session,
-				    u32 member)
+static int perf_persistent_set_hold(struct perf_persistent_session *session,
+				    const struct perf_persistent_change *c)
 {
-	int ret = perf_persistent_view_hold(file, session, member);
+	if (!c->holder)
+		return -EOPNOTSUPP;
 
-	if (ret > 0)
-		perf_persistent_session_hold(session, member);
+	/* It has left the session since this was looked up. */
+	if (!perf_persistent_is_in(c->event, session))
+		return -EINVAL;
 
-	return min(ret, 0);
+	return perf_persistent_hold(c->holder, session, c->set.member);
 }
 
 /* What stops is reported before, what starts after it. */
@@ -309,7 +315,7 @@ static void perf_persistent_set_trace(struct perf_persistent_session *session,
 	trace_persistent_set(session->id, c->set.member, flags);
 }
 
-static int perf_persistent_set(struct file *file, struct perf_persistent_session *session,
+static int perf_persistent_set(struct perf_persistent_session *session,
 			       struct perf_persistent_change *c)
 {
 	int err;
@@ -321,7 +327,7 @@ static int perf_persistent_set(struct file *file, struct perf_persistent_session
 	if (!err)
 		err = perf_persistent_set_check(session, c);
 	if (!err && (c->set.flags & PERF_PERSISTENT_SET_HOLD))
-		err = perf_persistent_set_hold(file, session, c->set.member);
+		err = perf_persistent_set_hold(session, c);
 	if (err)
 		return err;
 
@@ -339,14 +345,14 @@ static int perf_persistent_set(struct file *file, struct perf_persistent_session
 	return 0;
 }
 
-static int perf_persistent_set_named(struct file *file, struct perf_persistent_session *session,
+static int perf_persistent_set_named(struct perf_persistent_session *session,
 				     struct perf_persistent_change *c)
 {
 	char chosen[PERF_PERSISTENT_NAME_MAX];
 	int err;
 
 	if (!(c->set.flags & PERF_PERSISTENT_SET_NAME))
-		return perf_persistent_set(file, session, c);
+		return perf_persistent_set(session, c);
 
 	err = perf_persistent_copy_name(chosen, c->set.name);
 	if (err)
@@ -356,7 +362,7 @@ static int perf_persistent_set_named(struct file *file, struct perf_persistent_s
 	if (IS_ERR(c->name))
 		return PTR_ERR(c->name);
 
-	err = perf_persistent_set(file, session, c);
+	err = perf_persistent_set(session, c);
 
 	/* The old one, or the new one if it was not taken */
 	perf_persistent_name_remove(c->name);
@@ -367,10 +373,10 @@ static int perf_persistent_set_named(struct file *file, struct perf_persistent_s
 
 /**
  * perf_persistent_ioctl_set - PERF_EVENT_IOC_SET_PERSISTENT
- * @file:  the caller's
- * @event: its event
- * @cmd:   has the size of the struct
- * @arg:   address of a struct perf_persistent_set
+ * @holder: of the view that it came through, or NULL
+ * @event:  event of the open file
+ * @cmd:    has the size of the struct
+ * @arg:    address of a struct perf_persistent_set
  *
  * Context: may sleep; waits for an RCU grace period.
  * Return: 0, -EINVAL for an event that is not persistent and for bad arguments,
@@ -378,7 +384,7 @@ static int perf_persistent_set_named(struct file *file, struct perf_persistent_s
  * is taken, -EOPNOTSUPP for a hold by a file that is no view, -EFAULT, -E2BIG,
  * -ENOMEM
  */
-long perf_persistent_ioctl_set(struct file *file, struct perf_event *event,
+long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct perf_event *event,
 			       unsigned int cmd, unsigned long arg)
 {
 	struct perf_persistent_change *c __free(kfree) = kzalloc_obj(*c, GFP_KERNEL_ACCOUNT);
@@ -388,6 +394,8 @@ long perf_persistent_ioctl_set(struct file *file, struct perf_event *event,
 	if (!c)
 		return -ENOMEM;
 
+	c->event = event;
+	c->holder = holder;
 	INIT_LIST_HEAD(&c->filters);
 	err = perf_persistent_copy_set(c, cmd, arg);
 	session = err ? NULL : perf_persistent_session_of(event);
@@ -396,7 +404,7 @@ long perf_persistent_ioctl_set(struct file *file, struct perf_event *event,
 	if (session) {
 		/* Before a name is made for who may not give it */
 		err = perf_persistent_mode_allows(session, perf_persistent_set_right(session, c)) ?
-		      perf_persistent_set_named(file, session, c) : -EACCES;
+		      perf_persistent_set_named(session, c) : -EACCES;
 		if (!err && (c->set.flags & PERF_PERSISTENT_SET_ANNOUNCED))
 			perf_persistent_sysfs_announce(session, KOBJ_CHANGE);
 		kobject_put(&session->kobj);

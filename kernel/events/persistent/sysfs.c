@@ -121,7 +121,10 @@ struct perf_persistent_sums {
 	struct cpumask	*cpus;		/* or NULL */
 };
 
-/* Each instance counts its share of a buffer that several have. */
+/*
+ * Each instance counts its share of a buffer that several have. An instance that
+ * the registry still lists holds one of the pins, so there is no division by 0.
+ */
 #define PERF_PERSISTENT_SHARE_BITS	16
 
 static u64 perf_persistent_buffer_share(struct perf_buffer *rb)

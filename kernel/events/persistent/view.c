@@ -11,7 +11,6 @@
  * the mapping.
  */
 #include <linux/anon_inodes.h>
-#include <linux/bitmap.h>
 #include <linux/cleanup.h>
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -42,6 +41,7 @@ struct perf_persistent_window {
  * struct perf_persistent_view - an open file on an event
  * @event:	 event; the view is one of its users
  * @read_format: PERF_FORMAT_*
+ * @holder:	 what it holds
  * @lock:	 protects what follows
  * @enabled:	 the window is open
  * @times:	 window of the times: enabled, running
@@ -49,12 +49,11 @@ struct perf_persistent_window {
  * @nr_counts:	 length of @counts
  * @rb_id:	 perf_buffer::id of the buffer that @wakeup is of
  * @wakeup:	 perf_buffer::wakeup when poll() last reported it
- * @session:	 session of which it holds instances, or NULL
- * @holds:	 bits by the index of perf_persistent_session::nr_holds
  */
 struct perf_persistent_view {
 	struct perf_event		*event;
 	u64				read_format;
+	struct perf_persistent_holder	holder;
 	struct mutex			lock;	/* for what follows */
 	bool				enabled;
 	struct perf_persistent_window	times[2];
@@ -62,8 +61,6 @@ struct perf_persistent_view {
 	u32				nr_counts;
 	u64				rb_id;
 	unsigned long			wakeup;
-	struct perf_persistent_session	*session;
-	DECLARE_BITMAP(holds, PERF_PERSISTENT_MEMBERS + 1);
 };
 
 /* The window */
@@ -395,30 +392,13 @@ static __poll_t perf_persistent_view_poll(struct file *file, poll_table *wait)
 	return events;
 }
 
-/* Holding */
-
-static void perf_persistent_view_release_holds(struct perf_persistent_view *view)
-{
-	struct perf_persistent_session *session = view->session;
-	u32 member;
-
-	if (!session)
-		return;
-
-	scoped_guard(mutex, &session->control) {
-		for_each_set_bit(member, view->holds, PERF_PERSISTENT_MEMBERS + 1)
-			perf_persistent_session_release(session, member);
-	}
-	kobject_put(&session->kobj);
-}
-
 /* The file */
 
 static int perf_persistent_view_release(struct inode *inode, struct file *file)
 {
 	struct perf_persistent_view *view = file->private_data;
 
-	perf_persistent_view_release_holds(view);
+	perf_persistent_release(&view->holder);
 	perf_persistent_put_user(view->event);
 	kfree(view->counts);
 	kfree(view);
@@ -436,7 +416,7 @@ static long perf_persistent_view_ioctl(struct file *file, unsigned int cmd, unsi
 	if (ret)
 		return ret;
 
-	ret = perf_persistent_ioctl(file, view->event, cmd, arg);
+	ret = perf_persistent_ioctl(&view->holder, view->event, cmd, arg);
 	if (ret != -ENOIOCTLCMD)
 		return ret;
 
@@ -538,42 +518,6 @@ static const struct file_operations perf_persistent_view_fops = {
 	.mmap			= perf_persistent_view_mmap,
 	.show_fdinfo		= perf_persistent_view_show_fdinfo,
 };
-
-/**
- * perf_persistent_view_hold - note what a view holds
- * @file:    an open file
- * @session: session of its event, whose perf_persistent_session::control is held
- * @member:  number + 1, or 0 for all
- *
- * Return: 1 if it did not before, 0 if it did, -EOPNOTSUPP if @file is no view,
- * -EINVAL if its event is not in the session any more, or -EBUSY if it holds
- * instances of another one
- */
-int perf_persistent_view_hold(struct file *file, struct perf_persistent_session *session,
-			      u32 member)
-{
-	struct perf_persistent_view *view = file->private_data;
-
-	if (file->f_op != &perf_persistent_view_fops)
-		return -EOPNOTSUPP;
-
-	guard(mutex)(&view->lock);
-
-	/* It has left the session since this was looked up. */
-	if (!perf_persistent_is_in(view->event, session))
-		return -EINVAL;
-
-	/* Its event has left a session of which it holds other instances. */
-	if (view->session && view->session != session)
-		return -EBUSY;
-
-	if (!view->session) {
-		kobject_get(&session->kobj);
-		view->session = session;
-	}
-
-	return !test_and_set_bit(member, view->holds);
-}
 
 /**
  * perf_persistent_view_open - make a view

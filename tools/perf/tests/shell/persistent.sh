@@ -60,7 +60,7 @@ test_life() {
 }
 
 test_dump_again() {
-	begin "A snapshot takes nothing away, and the recording goes on"
+	begin "A snapshot takes nothing away, and the session goes on"
 	run_programs 5
 	must perf persistent dump "$name" -o "$dir/data"
 	script "$dir/data"
@@ -225,7 +225,7 @@ test_refused() {
 }
 
 test_half_done() {
-	begin "Nothing stays of a recording that could not be set up whole"
+	begin "Nothing stays of a session that could not be set up whole"
 	must_fail "no_such_field" perf record --persistent="$name-2" -a -e cpu-clock \
 		-e $exec_event --filter 'no_such_field == 1'
 	is_listed "$name-2" && fail "something was left"
@@ -246,7 +246,7 @@ test_output() {
 		sh -c "$limit record -e persistent/$name/ -o $dir/full/x true"
 	must_fail "Failed to collect" \
 		perf record -e "persistent/$name/" -o "$dir/full/x" "$dir/no-such-program"
-	is_listed "$name" || fail "the recording ended"
+	is_listed "$name" || fail "the session ended"
 	stop
 	finish
 }

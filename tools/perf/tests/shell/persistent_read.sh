@@ -118,7 +118,7 @@ test_trace() {
 }
 
 test_top() {
-	begin "perf top shows what the samples of the recording are in"
+	begin "perf top shows what the samples of the session are in"
 	perf persistent stop "$name" > /dev/null
 	must perf record --persistent="$name" -a -e cpu-clock/freq=199/
 	# A terminal where nobody types
@@ -135,7 +135,7 @@ test_top() {
 }
 
 test_readers() {
-	begin "Two followers, a dump and a stat at once: each has all, and the recording goes on"
+	begin "Two followers, a dump and a stat at once: each has all, and the session goes on"
 	for reader in one two
 	do
 		perf record -q -e "persistent/$name/" -o "$dir/$reader" -- \
@@ -213,7 +213,7 @@ test_shared_loop() {
 }
 
 test_stopped() {
-	begin "Following ends when the recording does"
+	begin "Following ends when the session does"
 	rm -f "$dir/data"
 	perf record -q -e "persistent/$name/" -o "$dir/data" 2> "$dir/out" &
 	pid=$!

@@ -44,7 +44,7 @@ is_gone() {
 	! exists "$1"
 }
 
-# value NAME FILE: what sysfs says of a recording
+# value NAME FILE: what sysfs says of a session
 value() {
 	cat "$pmu/ids/$(($(sed 's/id=//' "$pmu/events/$1")))/$2"
 }
@@ -53,7 +53,7 @@ is() {
 	[ "$(value "$name" "$1")" = "$2" ]
 }
 
-# has FILE VALUE: the recording of the test does
+# has FILE VALUE: the session of the test does
 has() {
 	exists "$name" || return
 	is "$1" "$2" || fail "$1 is '$(value "$name" "$1")', not '$2'"
@@ -68,7 +68,7 @@ start() {
 	exists "$name" || fail "'perf $tool $*' leaves nothing"
 }
 
-# What the events of a recording are, as a snapshot has it
+# What the events of a session are, as a snapshot has it
 attrs() {
 	must perf persistent dump -q "$name" -o "$dir/data"
 	perf evlist -v -i "$dir/data" > "$dir/attrs" 2>&1
@@ -282,7 +282,7 @@ test_cgroups() {
 }
 
 test_command() {
-	begin "perf waits for a command, has its status, and the recording stays"
+	begin "perf waits for a command, has its status, and the session stays"
 	perf record --persistent="$name" -e cpu-clock -m 4 -- sh -c 'exit 7' > "$dir/out" 2>&1
 	[ $? -eq 7 ] || fail "record does not have the status: $(cat "$dir/out")"
 	has instances $((2 * cpus))
@@ -308,7 +308,7 @@ test_command() {
 }
 
 test_wait() {
-	begin "What ends perf ends the command, and the recording stays"
+	begin "What ends perf ends the command, and the session stays"
 	# USR1 is what a command that cannot be run sends, but it is not from there.
 	for signal in TERM USR1
 	do

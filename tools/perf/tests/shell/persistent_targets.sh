@@ -2,7 +2,7 @@
 # perf persistent events: tasks, commands, cgroups and groups (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
-# From starting a recording to reading it, with what was counted known exactly.
+# From starting a session to reading it, with what was counted known exactly.
 
 # shellcheck source=lib/persistent.sh disable=SC2154
 . "$(dirname "$0")"/lib/persistent.sh
@@ -382,7 +382,7 @@ test_counting() {
 }
 
 test_two() {
-	begin "Two recordings at once, one of a command and one of CPUs"
+	begin "Two sessions at once, one of a command and one of CPUs"
 	must perf record --persistent="$name" -c 1 -e $call -m 16 -- perf bench syscall basic -l 40
 	must perf record --persistent="$name-2" -a -c 1 -e $call -m 16
 	must_succeed "counter stats for sessions '$name,$name-2':" \

@@ -44,7 +44,7 @@ struct persistent_flush {
 	struct persistent_log	log;
 };
 
-static int flush__recording(u32 id, char *buf, size_t size)
+static int flush__session(u32 id, char *buf, size_t size)
 {
 	size_t len;
 	char *boot;
@@ -199,11 +199,11 @@ static int flush__rotate(struct persistent_flush *flush)
 static int flush__append(struct persistent_flush *flush)
 {
 	struct persistent_log *log = &flush->log;
-	char recording[sizeof(log->recording)];
-	int err = flush__recording(flush->id, recording, sizeof(recording));
+	char session[sizeof(log->session)];
+	int err = flush__session(flush->id, session, sizeof(session));
 
 	if (!err)
-		err = persistent_log__set_recording(log, recording);
+		err = persistent_log__set_session(log, session);
 	if (!err)
 		err = flush__set_cursors(flush);
 	if (!err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * From what time on the side-band of a recording is complete.
+ * From what time on the side-band of a session is complete.
  */
 #include "reader.h"
 

@@ -69,7 +69,7 @@ void persistent_info__exit(struct persistent_info *info)
 	zfree(&info->members);
 }
 
-/* It names tasks, counts nothing, and comes with every recording. */
+/* It names tasks, counts nothing, and comes with every session. */
 bool persistent_info__is_side_band(struct persistent_info *info, u32 member)
 {
 	struct perf_event_attr *attr = &info->members[member].attr;

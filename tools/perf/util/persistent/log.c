@@ -66,16 +66,16 @@ static int persistent_log__set_begun(struct persistent_log *log)
 }
 
 /* Events, buffers and positions have the same numbers again in another boot. */
-int persistent_log__set_recording(struct persistent_log *log, const char *recording)
+int persistent_log__set_session(struct persistent_log *log, const char *session)
 {
-	if (log->size && strcmp(log->recording, recording)) {
+	if (log->size && strcmp(log->session, session)) {
 		pr_err("%s is of another session, which has ended: choose another log\n",
 		       log->path);
 		return -EEXIST;
 	}
-	if (!strcmp(log->recording, recording))
+	if (!strcmp(log->session, session))
 		return 0;
-	snprintf(log->recording, sizeof(log->recording), "%s", recording);
+	snprintf(log->session, sizeof(log->session), "%s", session);
 	log->nr_marks = 0;
 	return persistent_log__set_begun(log);
 }
@@ -94,7 +94,7 @@ static int persistent_log__write_pos(struct persistent_log *log, char *path)
 		return err;
 	}
 
-	fprintf(file, LOG_MAGIC "\nsize %" PRIu64 "\nrecording %s\n", log->size, log->recording);
+	fprintf(file, LOG_MAGIC "\nsize %" PRIu64 "\nsession %s\n", log->size, log->session);
 	for (int i = 0; i < log->nr_marks; i++)
 		fprintf(file, "%c %" PRIu64 " %" PRIu64 "\n", log->marks[i].what,
 			log->marks[i].id, log->marks[i].value);
@@ -152,8 +152,8 @@ static int persistent_log__parse(struct persistent_log *log, FILE *file)
 	u64 id, value, *mark;
 	char what;
 
-	if (fscanf(file, LOG_MAGIC "\nsize %" SCNu64 "\nrecording %63s\n", &log->size,
-		   log->recording) != 2)
+	if (fscanf(file, LOG_MAGIC "\nsize %" SCNu64 "\nsession %63s\n", &log->size,
+		   log->session) != 2)
 		return -EINVAL;
 
 	while (fscanf(file, "%c %" SCNu64 " %" SCNu64 "\n", &what, &id, &value) == 3) {
@@ -165,7 +165,7 @@ static int persistent_log__parse(struct persistent_log *log, FILE *file)
 	return feof(file) ? 0 : -EINVAL;
 }
 
-/* Somebody else's would say what is cut off and where the recording is. */
+/* Somebody else's would say what is cut off and where the session is. */
 static int persistent_log__check_owner(int fd, const char *path, struct stat *st)
 {
 	if (fstat(fd, st)) {
@@ -192,7 +192,7 @@ static int persistent_log__begin_first(struct persistent_log *log, u64 size)
 		       log->path, log->pos_path);
 		return -EEXIST;
 	}
-	snprintf(log->recording, sizeof(log->recording), "none");
+	snprintf(log->session, sizeof(log->session), "none");
 	return persistent_log__begin(log);
 }
 

@@ -21,20 +21,20 @@ struct persistent_log_mark {
 /*
  * A file that is appended to by one process after the other. What it holds up to
  * @size is complete; the rest is of somebody who was killed, and is cut off. With
- * it goes PATH.pos, which says so, and how far its recording had been read.
+ * it goes PATH.pos, which says so, and how far its session had been read.
  */
 struct persistent_log {
 	const char			*path;
 	char				*pos_path;
 	int				fd;
 	u64				size;
-	char				recording[64];
+	char				session[64];
 	struct persistent_log_mark	*marks;
 	int				nr_marks;
 };
 
 int persistent_log__open(struct persistent_log *log, const char *path);
-int persistent_log__set_recording(struct persistent_log *log, const char *recording);
+int persistent_log__set_session(struct persistent_log *log, const char *session);
 u64 *persistent_log__mark(struct persistent_log *log, char what, u64 id);
 int persistent_log__commit(struct persistent_log *log);
 int persistent_log__rotate(struct persistent_log *log, unsigned int keep);

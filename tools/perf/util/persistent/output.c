@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Write what was read from a persistent recording to a perf.data.
+ * Write what was read from a session to a perf.data.
  */
 #include "output.h"
 
@@ -248,7 +248,7 @@ static struct perf_event_header finished_round = {
 };
 
 /*
- * The kernel and the tasks that are there: the recording itself has only what
+ * The kernel and the tasks that are there: the session itself has only what
  * happened since it was started. Without a time these come before all else, and
  * a task whose fork was recorded is made anew by that.
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Read the buffers of a recording that runs on.
+ * Read the buffers of a session that runs on.
  *
  * The kernel publishes data_head after it wrote a record, and nested writers
  * not even then, so data_head does not show what was overwritten while it was
@@ -417,7 +417,7 @@ static bool evlist__has_event(struct evlist *evlist, union perf_event *event,
 	return !evlist__event2id(evlist, event, &id) && evlist__id2sid(evlist, id);
 }
 
-/* The buffer may be shared with events of the recording that were not chosen. */
+/* The buffer may be shared with events of the session that were not chosen. */
 int persistent_buffer__read(struct persistent_buffer *buffer)
 {
 	int err = buffer->backward ? persistent_buffer__read_backward(buffer) :

@@ -14,7 +14,7 @@ struct perf_event_mmap_page;
 union perf_event;
 
 /*
- * One buffer of a recording and how far this reader has come in it. The
+ * One buffer of a session and how far this reader has come in it. The
  * position is the reader's own: others read the same buffer at the same time,
  * and nothing that is done here changes what they find, unless it consumes.
  *

@@ -265,7 +265,7 @@ int persistent_start__open(struct persistent_start *start)
 {
 	char sbuf[STRERR_BUFSIZE];
 	struct evsel *evsel;
-	int err = persistent_start__check_ttl(start) ?: persistent_start__add_offline_cpus(start);
+	int err = persistent_start__add_offline_cpus(start);
 
 	if (err)
 		return err;

@@ -264,8 +264,10 @@ static int persistent_start__report(struct persistent_start *start)
 
 static int persistent_start__set_up(struct persistent_start *start)
 {
-	int err = persistent_start__open(start);
+	int err = persistent_start__check_ttl(start);
 
+	if (!err)
+		err = persistent_start__open(start);
 	if (!err)
 		err = persistent_start__detach(start);
 	if (!err)
