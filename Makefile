@@ -28,7 +28,7 @@ MAKEOVERRIDES :=
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
-.PHONY: help run test stress sanitize shell check baseline bench tree refresh port deps kernel perf selftests guest clean
+.PHONY: help run test stress sanitize shell check bisect baseline bench tree refresh port deps kernel perf selftests guest clean
 
 help: ## Show this text
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r name text; do \
@@ -62,6 +62,9 @@ shell: deps tree ## Boot the guest with a shell at your terminal
 check: deps tree ## Check the series as its maintainers' scripts would
 	$(if $(BASE),,@scripts/build plain)
 	@tests/run check
+
+bisect: deps tree ## Build what each commit of the series touches, by itself; with ALL=1 in more ways
+	@scripts/bisect
 
 # Both are of the newest.
 baseline bench: override BASE :=
