@@ -51,7 +51,7 @@ static enum perf_event_state perf_persistent_family_state(struct perf_event *eve
 	enum perf_event_state state = READ_ONCE(event->state);
 	struct perf_event *child;
 
-	if (state != PERF_EVENT_STATE_EXIT)
+	if (state != PERF_EVENT_STATE_EXIT && state != PERF_EVENT_STATE_DEAD)
 		return state;
 
 	guard(rcu)();
@@ -71,12 +71,11 @@ u32 perf_persistent_state(struct perf_event *event)
 	enum perf_event_state state = perf_persistent_family_state(event);
 	int cpu = event->persistent->cpu;
 
-	if (event->persistent->ended)
-		return event->persistent->ended;
 	if (state == PERF_EVENT_STATE_REVOKED)
 		return PERF_PERSISTENT_STATE_REVOKED;
+	/* Not before the count is final */
 	if (state <= PERF_EVENT_STATE_EXIT)
-		return PERF_PERSISTENT_STATE_EXITED;
+		return event->persistent->ended ?: PERF_PERSISTENT_STATE_EXITED;
 	/* A task's event is not parked; it waits for the task to come to the CPU. */
 	if (perf_event_is_parked(event) ||
 	    (perf_persistent_target(event) && cpu >= 0 && !cpu_online(cpu)))

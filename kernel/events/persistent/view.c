@@ -357,14 +357,11 @@ static bool perf_persistent_view_has_news(struct perf_persistent_view *view,
 	return news;
 }
 
-/* Not before its count is final */
 static bool perf_persistent_has_ended(struct perf_event *event)
 {
-	if (event->persistent->ended)
-		return READ_ONCE(event->state) == PERF_EVENT_STATE_DEAD &&
-		       list_empty(&event->child_list);
+	u32 state = perf_persistent_state(event);
 
-	return perf_persistent_state(event) == PERF_PERSISTENT_STATE_EXITED;
+	return state == PERF_PERSISTENT_STATE_EXITED || state == PERF_PERSISTENT_STATE_EXPIRED;
 }
 
 static __poll_t perf_persistent_view_poll(struct file *file, poll_table *wait)

@@ -9,7 +9,7 @@
 #define N	1000
 #define PAGES	4
 #define STACK_SIZE	32768
-#define RACES	200
+#define RACES	100
 #define RW	(PROT_READ | PROT_WRITE)
 
 /* A sample of numbered(): the count is its number */

@@ -163,7 +163,7 @@ TEST_F(stall, others_go_on)
 	EXPECT_TRUE(is_stalled(self->reader));
 }
 
-/* A session that has expired hangs up once it counts no more. */
+/* A session that has expired says so and hangs up once it counts no more, not before. */
 TEST_F(stall, hangs_up_when_it_is_over)
 {
 	struct pollfd p = { .events = POLLIN, .fd = reopen(self->stalled_id) };
@@ -172,14 +172,16 @@ TEST_F(stall, hangs_up_when_it_is_over)
 
 	ASSERT_LE(0, p.fd);
 	EXPECT_EQ(0, SET(p.fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
-	EXPECT_TRUE(eventually(!query(p.fd, &a) &&
-			       a.info.ended == PERF_PERSISTENT_STATE_EXPIRED));
+	EXPECT_TRUE(eventually(!query(p.fd, &a) && !a.info.self.id));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, a.info.self.state);
+	EXPECT_EQ(0, a.info.ended);
 	EXPECT_TRUE(is_stalled(self->reader));
 	EXPECT_LE(0, poll(&p, 1, 0));
 	EXPECT_FALSE(p.revents & POLLHUP);
 
 	kill(self->reader, SIGKILL);
 	EXPECT_TRUE(eventually(poll(&p, 1, 0) == 1 && p.revents & POLLHUP));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXPIRED, state_of(p.fd));
 	last = count(p.fd);
 	drive(TRACEPOINT, 1);
 	EXPECT_EQ(last, count(p.fd));
