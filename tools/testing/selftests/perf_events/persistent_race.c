@@ -17,6 +17,9 @@
 #define GAPS	8
 #define ASKERS	2
 #define SHARERS	12
+#define MAPPERS	3
+#define PAGES	4
+#define BUFFERS	32
 #define TIME	2000000000ULL
 
 FIXTURE(race)
@@ -335,6 +338,128 @@ TEST_F(race, two_owners)
 	close(self->fd);
 	EXPECT_EQ(0, prctl(PR_TASK_PERF_EVENTS_DISABLE));
 	EXPECT_EQ(0, registry_count("ids"));
+}
+
+FIXTURE(mapped)
+{
+	struct registry		registry;
+};
+
+/* A user who may lock a few buffers, with perf_event_mlock_kb and with RLIMIT_MEMLOCK */
+FIXTURE_SETUP(mapped)
+{
+	const size_t size = (PAGES + 1) * getpagesize();
+	const struct rlimit memlock = { 2 * size, 2 * size };
+
+	registry_setup(_metadata, &self->registry);
+	ASSERT_EQ(0, set_sysctl(PARANOID, 2));
+	ASSERT_EQ(0, set_sysctl(MLOCK_KB, size / 1024));
+	ASSERT_EQ(0, setrlimit(RLIMIT_MEMLOCK, &memlock));
+	ASSERT_EQ(0, become(USER));
+}
+
+FIXTURE_TEARDOWN_PARENT(mapped)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+static int open_own(void)
+{
+	struct perf_event_attr attr = sampling_attr(CLOCK);
+
+	attr.exclude_kernel = 1;
+	return event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+/* As many buffers as I may have, mapped or detached, or an error */
+static int most_buffers(bool detached)
+{
+	struct ring r[BUFFERS];
+	int fd[BUFFERS], n, i, err = 0;
+
+	for (n = 0; n < BUFFERS && err >= 0; n++) {
+		fd[n] = open_own();
+		err = detached ? DETACH(fd[n], .buffer_pages = PAGES) :
+				 ring_map(&r[n], fd[n], PAGES, PROT_READ | PROT_WRITE);
+	}
+	for (i = 0; i < n; i++) {
+		if (!detached && i < n - 1)
+			ring_unmap(&r[i]);
+		attach(fd[i]);
+		close(fd[i]);
+	}
+
+	return err == -EPERM ? n - 1 : err;
+}
+
+static int mapped_fd;
+static bool mappers_end;
+
+static void let_map(int fd)
+{
+	__atomic_store_n(&mapped_fd, fd, __ATOMIC_RELEASE);
+}
+
+/* Map and unmap whatever there is; how often it succeeded */
+static void *mapper(void *prot)
+{
+	struct ring r;
+	long n = 0;
+
+	while (!__atomic_load_n(&mappers_end, __ATOMIC_ACQUIRE)) {
+		if (ring_map(&r, __atomic_load_n(&mapped_fd, __ATOMIC_ACQUIRE), PAGES, (long)prot))
+			continue;
+		ring_unmap(&r);
+		n++;
+	}
+
+	return (void *)n;
+}
+
+/* A buffer that is mapped while it is detached, attached and closed is given back. */
+TEST_F(mapped, given_back)
+{
+	int detached = most_buffers(true), mapped = most_buffers(false), i, fd;
+	unsigned int round, both = 0;
+	__u64 end = now_ns() + TIME;
+	pthread_t threads[MAPPERS];
+	void *n;
+
+	ASSERT_LT(0, detached);
+	ASSERT_LT(0, mapped);
+	mappers_end = false;
+	let_map(-1);
+	for (i = 0; i < MAPPERS; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, mapper, (void *)(long)
+					    (i ? PROT_READ | PROT_WRITE : PROT_READ)));
+
+	for (round = 0; now_ns() < end; round++) {
+		fd = open_own();
+		ASSERT_LE(0, fd);
+		/* Not always before it is detached: not with two writable mappings */
+		if (round % 4 == 0)
+			let_map(fd);
+		if (DETACH(fd, .buffer_pages = PAGES) > 0) {
+			let_map(fd);
+			for (i = 0; i < round % 8; i++)
+				sched_yield();
+			EXPECT_EQ(0, attach(fd));
+			both++;
+		}
+		for (i = 0; i < round % 3; i++)
+			sched_yield();
+		close(fd);
+		let_map(-1);
+	}
+
+	__atomic_store_n(&mappers_end, true, __ATOMIC_RELEASE);
+	for (i = 0; i < MAPPERS; i++) {
+		ASSERT_EQ(0, pthread_join(threads[i], &n));
+		EXPECT_LT(0, (long)n);
+	}
+	EXPECT_LT(0, both);
+	EXPECT_EQ(detached, most_buffers(true));
+	EXPECT_EQ(mapped, most_buffers(false));
 }
 
 TEST_HARNESS_MAIN

@@ -4,7 +4,7 @@
  * not, while a CPU comes and goes, nothing breaks and nothing is left.
  *
  * PERSISTENT_STRESS_SECONDS says for how long, 5 if it is not set. The log has the
- * seed of the random numbers.
+ * seed of the random numbers, which PERSISTENT_STRESS_SEED sets.
  */
 #include <linux/hw_breakpoint.h>
 #include <poll.h>
@@ -102,12 +102,7 @@ static struct perf_event_attr any_attr(void)
 		attr.config = any(PERF_COUNT_SW_MAX);
 	}
 	attr.disabled = any(2);
-	/*
-	 * A breakpoint's slot is counted for the task that it was made for, though tasks
-	 * swap contexts with their children: when the parent exits, a slot of the child
-	 * is given back that is still in use, and a fifth event finds none (WARNING).
-	 */
-	attr.inherit = attr.type != PERF_TYPE_BREAKPOINT && one_in(3);
+	attr.inherit = one_in(3);
 	attr.pinned = one_in(5);
 	attr.exclude_kernel = any(2);
 	attr.write_backward = any(2);
@@ -346,6 +341,7 @@ FIXTURE_TEARDOWN_PARENT(fuzz)
 TEST_F_TIMEOUT(fuzz, anything, 24 * 60 * 60)
 {
 	const char *seconds = getenv("PERSISTENT_STRESS_SECONDS");
+	const char *given = getenv("PERSISTENT_STRESS_SEED");
 	__u64 end = now_ns() + (seconds ? atoi(seconds) : 5) * SEC;
 	static const char * const names[] = { "offline", "online", "set", "mark", "detach" };
 	pid_t workers[WORKERS];
@@ -353,7 +349,7 @@ TEST_F_TIMEOUT(fuzz, anything, 24 * 60 * 60)
 	char path[128];
 	int i;
 
-	seed = now_ns();
+	seed = given ? strtoul(given, NULL, 0) : now_ns();
 	TH_LOG("seed %u", seed);
 	ASSERT_EQ(0, set_sysctl(PARANOID, 0));
 	tracepoints[0] = read_number(TRACEPOINT_ID);
