@@ -419,7 +419,7 @@ static void *mapper(void *prot)
 /* A buffer that is mapped while it is detached, attached and closed is given back. */
 TEST_F(mapped, given_back)
 {
-	int detached = most_buffers(true), mapped = most_buffers(false), i, fd;
+	int detached = most_buffers(true), mapped = most_buffers(false), i, fd, id;
 	unsigned int round, both = 0;
 	__u64 end = now_ns() + TIME;
 	pthread_t threads[MAPPERS];
@@ -439,7 +439,8 @@ TEST_F(mapped, given_back)
 		/* Not always before it is detached: not with two writable mappings */
 		if (round % 4 == 0)
 			let_map(fd);
-		if (DETACH(fd, .buffer_pages = PAGES) > 0) {
+		id = DETACH(fd, .buffer_pages = PAGES);
+		if (id > 0) {
 			let_map(fd);
 			for (i = 0; i < round % 8; i++)
 				sched_yield();
