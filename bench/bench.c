@@ -6,6 +6,7 @@
  *
  * bench cputime COMMAND...: the CPU time of a command instead
  * bench cputime PID: and of a process until now
+ * bench sessions NR INSTANCES: make so many sessions of so many instances each
  */
 #include <linux/userfaultfd.h>
 #include <pthread.h>
@@ -44,6 +45,9 @@
 
 #define VIEWS		20
 #define READ_USEC	1000
+
+/* A session that is to give up its counters */
+#define RESERVED	4
 
 /* What another user does while somebody waits */
 #define INHERITED	20000
@@ -511,42 +515,61 @@ static void call_getppid(unsigned int n)
 	drive(TRACEPOINT, n);
 }
 
+static struct perf_persistent_info query_infos[QUERY_MEMBERS * QUERY_TASKS];
+static struct perf_persistent_query query_answer;
+static int query_view, query_fds[ARRAY_LEN(query_infos)];
+
+static void query_one(void)
+{
+	query_answer = (struct perf_persistent_query) {
+		.instances	= addr(query_infos),
+		.nr_instances	= ARRAY_LEN(query_infos),
+	};
+	check(event_ioctl(query_view, PERF_EVENT_IOC_QUERY_PERSISTENT, &query_answer), "QUERY");
+}
+
+static void read_each(void)
+{
+	__u64 value;
+
+	for (size_t i = 0; i < ARRAY_LEN(query_fds); i++)
+		check(result(read(query_fds[i], &value, sizeof(value))), "read");
+}
+
 static void measure_query(void)
 {
-	static struct perf_persistent_info infos[QUERY_MEMBERS * QUERY_TASKS];
-	struct perf_persistent_query query = {
-		.instances	= addr(infos),
-		.nr_instances	= ARRAY_LEN(infos),
-	};
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
-	const struct perf_persistent_info *info = infos;
+	const struct perf_persistent_info *info = query_infos;
 	unsigned int i, wrong, calls = 0;
 	pid_t pids[QUERY_TASKS];
-	int fd, view, id = 0;
+	int id = 0;
 
 	for (i = 0; i < QUERY_TASKS; i++)
 		pids[i] = spawn_worker(call_getppid, i + 1);
-	for (i = 0; i < ARRAY_LEN(infos); i++) {
-		fd = open_event(&attr, pids[i / QUERY_MEMBERS]);
-		id = check(DETACH(fd, .id = id, .member = i % QUERY_MEMBERS), "DETACH");
-		close(fd);
+	for (i = 0; i < ARRAY_LEN(query_fds); i++) {
+		query_fds[i] = open_event(&attr, pids[i / QUERY_MEMBERS]);
+		id = check(DETACH(query_fds[i], .id = id, .member = i % QUERY_MEMBERS), "DETACH");
 	}
 	for (i = 0; i < QUERY_TASKS; i++) {
 		kill(pids[i], SIGCONT);
 		waitpid(pids[i], NULL, WUNTRACED);
 	}
 
-	view = check(reopen_instance(id, 0), "reopening");
-	check(event_ioctl(view, PERF_EVENT_IOC_QUERY_PERSISTENT, &query), "QUERY");
+	query_view = check(reopen_instance(id, 0), "reopening");
+	query_one();
 	calls++;
-	wrong = query.nr_instances != ARRAY_LEN(infos);
-	for (i = 0; i < ARRAY_LEN(infos); i++, info++)
+	wrong = query_answer.nr_instances != ARRAY_LEN(query_infos);
+	for (i = 0; i < ARRAY_LEN(query_infos); i++, info++)
 		wrong += info->pid != pids[i / QUERY_MEMBERS] || info->member != i % QUERY_MEMBERS ||
 			 info->count != i / QUERY_MEMBERS + 1;
 	print(calls, "query", "-calls");
 	print(wrong, "query", "-wrong");
-	close(view);
+	print(measure(query_one), "query", "-one");
+	print(measure(read_each), "query", "-each");
+	close(query_view);
 	end_session(id);
+	for (i = 0; i < ARRAY_LEN(query_fds); i++)
+		close(query_fds[i]);
 	for (i = 0; i < QUERY_TASKS; i++)
 		end(pids[i]);
 }
@@ -752,6 +775,55 @@ static void measure_waits(void)
 	measure_wait("-fill", load_fill);
 }
 
+/* From asking for the counters of a session until it is confirmed that they are free */
+static void measure_reserve(void)
+{
+	__u64 elapsed[BATCHES], cputime[BATCHES];
+	struct answer a;
+	int i, fd, id = 0;
+
+	for (i = 0; i < RESERVED; i++) {
+		fd = open_event(&open_attr, -1);
+		id = check(DETACH(fd, .id = id, .member = i), "DETACH");
+		close(fd);
+	}
+	for (i = 0; i < BATCHES; i++) {
+		elapsed[i] = now(CLOCK_MONOTONIC_RAW);
+		cputime[i] = now(CLOCK_PROCESS_CPUTIME_ID);
+		fd = check(reopen_at(id | PERF_PERSISTENT_HOLD_ONLY |
+				     1ULL << PERF_PERSISTENT_INSTANCE_SHIFT, -1, -1), "reopen");
+		check(hold(fd), "hold");
+		check(query(fd, &a), "QUERY");
+		cputime[i] = now(CLOCK_PROCESS_CPUTIME_ID) - cputime[i];
+		elapsed[i] = now(CLOCK_MONOTONIC_RAW) - elapsed[i];
+		check(a.instances[RESERVED - 1].state == PERF_PERSISTENT_STATE_HELD ? 0 : -EIO,
+		      "hold");
+		close(fd);
+	}
+	print(median(elapsed, BATCHES), "reserve", "-elapsed");
+	print(median(cputime, BATCHES), "reserve", "-instructions");
+	stop_all();
+}
+
+/* Sessions that stay: members on each CPU; so many that are enabled take long to schedule */
+static int make_sessions(int nr, int nr_instances)
+{
+	int i, fd, id, cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct perf_event_attr attr = event_attr(CLOCK);
+
+	attr.disabled = 1;
+	while (nr--) {
+		for (i = id = 0; i < nr_instances; i++) {
+			fd = check(event_open(&attr, -1, i % cpus, -1, PERF_FLAG_FD_CLOEXEC),
+				   "perf_event_open");
+			id = check(DETACH(fd, .id = id, .member = i / cpus), "DETACH");
+			close(fd);
+		}
+	}
+
+	return 0;
+}
+
 static int cputime(char **argv)
 {
 	struct rusage usage;
@@ -778,6 +850,8 @@ int main(int argc, char **argv)
 	struct rlimit files = { 2 * INHERITED, 2 * INHERITED };
 	struct perf_event_attr attr;
 
+	if (argc == 4 && !strcmp(argv[1], "sessions"))
+		return make_sessions(atoi(argv[2]), atoi(argv[3]));
 	if (argc > 2)
 		return cputime(argv + 2);
 
@@ -819,6 +893,7 @@ int main(int argc, char **argv)
 	measure_registry();
 	measure_joins();
 	measure_query();
+	measure_reserve();
 	measure_waits();
 
 	return 0;

@@ -18,8 +18,12 @@ static const struct persistent_cmd * const persistent_cmds[] = {
 	&persistent_cmd_flush,
 	&persistent_cmd_enable,
 	&persistent_cmd_disable,
+	&persistent_cmd_clear,
+	&persistent_cmd_add,
+	&persistent_cmd_drop,
 	&persistent_cmd_set,
 	&persistent_cmd_mark,
+	&persistent_cmd_reserve,
 	&persistent_cmd_stop,
 };
 
@@ -42,8 +46,12 @@ int cmd_persistent(int argc, const char **argv)
 		usage_with_options(usage, options);
 
 	for (size_t i = 0; i < ARRAY_SIZE(persistent_cmds); i++) {
-		if (!strcmp(names[i], argv[0]))
-			return persistent_cmds[i]->fn(argc, argv) ? 1 : 0;
+		int ret;
+
+		if (strcmp(names[i], argv[0]))
+			continue;
+		ret = persistent_cmds[i]->fn(argc, argv);
+		return ret < 0 ? 1 : ret;
 	}
 	pr_err("unknown subcommand '%s' (see 'perf persistent -h')\n", argv[0]);
 	return 1;

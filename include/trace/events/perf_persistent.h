@@ -137,7 +137,8 @@ TRACE_EVENT(persistent_set,
 				{ PERF_PERSISTENT_SET_PERIOD,		"period" },
 				{ PERF_PERSISTENT_SET_HOLD,		"hold" },
 				{ PERF_PERSISTENT_SET_FILTER,		"filter" },
-				{ PERF_PERSISTENT_SET_MARK,		"mark" }))
+				{ PERF_PERSISTENT_SET_MARK,		"mark" },
+				{ PERF_PERSISTENT_SET_CLEAR,		"clear" }))
 );
 
 TRACE_EVENT(persistent_mark,

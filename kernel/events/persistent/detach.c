@@ -6,6 +6,7 @@
  */
 #include <linux/cleanup.h>
 #include <linux/fs.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include <trace/events/perf_persistent.h>
@@ -130,6 +131,74 @@ static int perf_persistent_check_group(struct perf_event *event,
 	return leader && leader->session == session ? 0 : -EINVAL;
 }
 
+/*
+ * Whether an event of a context, its own or inherited, counts for a member on the CPU,
+ * or on all. Not under perf_persistent_mutex, because a context can be long; nobody
+ * but the time to live takes an instance from the session meanwhile.
+ */
+static bool perf_persistent_is_measured(struct perf_event_context *ctx,
+					const struct perf_persistent_session *session,
+					u32 member, int cpu)
+{
+	const struct perf_persistent_instance *inst;
+	struct perf_event *event;
+
+	lockdep_assert_held(&session->control);
+	guard(rcu)();
+	guard(raw_spinlock_irq)(&ctx->lock);
+
+	list_for_each_entry(event, &ctx->event_list, event_entry) {
+		inst = perf_persistent_instance_of(event->parent ?: event);
+		if (inst && inst->session == session && inst->key.member == member &&
+		    inst->key.cpu == cpu)
+			return true;
+	}
+
+	return false;
+}
+
+/*
+ * A member measures a task once on a CPU, or on all, by an event of the task's own or by
+ * one that it inherited, so that programs can open and detach an event for each thread
+ * there is and let the kernel sort out those that have it already.
+ *
+ * fork() can add to neither: a new task has what its parent has, and nothing of its own
+ * yet. But what the event was passed on to before it joins can have joined by itself:
+ *
+ *   CPU0                          CPU1
+ *
+ *   perf_event_open(A)
+ *   A: fork() of B
+ *                                 perf_event_open(B)
+ *                                 DETACH: A's event is in no session
+ *   DETACH: B would have both
+ *
+ * perf_persistent_session::control keeps others from joining until this event has.
+ */
+static int perf_persistent_check_target(struct perf_event *event,
+					const struct perf_persistent_session *session, u32 member)
+{
+	int cpu = event->persistent->cpu;
+	struct perf_event *child;
+
+	lockdep_assert_held(&session->control);
+
+	if (!perf_persistent_target(event))
+		return 0;
+	/* A task may have swapped contexts with its child. */
+	if (perf_persistent_is_measured(event->ctx, session, member, cpu))
+		return event->ctx->task == perf_persistent_target(event) ? -EEXIST : -EBUSY;
+
+	guard(mutex)(&event->child_mutex);
+
+	list_for_each_entry(child, &event->child_list, child_list) {
+		if (perf_persistent_is_measured(child->ctx, session, member, cpu))
+			return child->ctx->task == perf_persistent_target(event) ? -EEXIST : -EBUSY;
+	}
+
+	return 0;
+}
+
 static int perf_persistent_insert(struct perf_persistent_session *session,
 				  struct perf_persistent_instance *inst,
 				  struct perf_persistent_member **member, u64 ttl)
@@ -153,6 +222,8 @@ static int perf_persistent_insert(struct perf_persistent_session *session,
 	if (err)
 		return err;
 
+	/* It may have been cleared in another session. */
+	event->persistent->origin = (struct perf_persistent_origin) {};
 	if (is_new)
 		perf_persistent_session_arm(session, ttl);
 	perf_persistent_trace(detach, inst);
@@ -175,6 +246,8 @@ static int perf_persistent_detach_locked(struct perf_event *event,
 	int err;
 
 	err = perf_persistent_check_state(event);
+	if (!err)
+		err = perf_persistent_check_target(event, p->session, d->member);
 	if (!err)
 		err = perf_persistent_may_share(event, p->session);
 	if (err)
@@ -305,6 +378,44 @@ static int perf_persistent_try_detach(struct perf_event *event,
 	return err ?: id;
 }
 
+/*
+ * Wait for a child of the target that began before the event was there, and has not
+ * inherited it, until the child can be found. Otherwise nobody would know that there is
+ * one yet to open an event for:
+ *
+ *   target: fork()                      opener
+ *
+ *   perf_event_forks++
+ *   no event for the child to inherit
+ *                                       perf_event_open(target), DETACH
+ *                                       readdir(/proc/<pid>/task): no child
+ *   the child can be found
+ *   perf_event_forks++
+ *
+ * fork() may wait for user memory, which may never come: not longer than a second.
+ */
+static void perf_persistent_wait_for_fork(struct perf_event *event)
+{
+	struct task_struct *task = perf_persistent_target(event);
+	unsigned long end = jiffies + HZ;
+	unsigned int forks;
+
+	if (!task || task == current || !event->attr.inherit)
+		return;
+
+	/* After the event is there; pairs with perf_persistent_fork_begins(). */
+	smp_mb();
+	/* Before the lists of tasks; pairs with perf_persistent_fork_ends(). */
+	forks = smp_load_acquire(&task->perf_event_forks);
+	if (!(forks & 1))
+		return;
+
+	/* The same barrier */
+	while (smp_load_acquire(&task->perf_event_forks) == forks &&
+	       time_before(jiffies, end) && !fatal_signal_pending(current))
+		schedule_timeout_killable(1);
+}
+
 /**
  * perf_persistent_detach - put an event into the registry
  * @event: event that the caller has as a user, and is allowed
@@ -327,6 +438,8 @@ int perf_persistent_detach(struct perf_event *event, const struct perf_persisten
 	do {
 		ret = perf_persistent_try_detach(event, d);
 	} while (ret == -ENOBUFS);
+	if (ret > 0)
+		perf_persistent_wait_for_fork(event);
 
 	return ret;
 }

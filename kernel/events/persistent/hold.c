@@ -29,6 +29,9 @@ static void perf_persistent_hold_one(struct perf_event *event)
 	/* A child that exits leaves its context and the list at once. */
 	lockdep_assert_held(&(event->parent ?: event)->child_mutex);
 
+	if (READ_ONCE(event->still) & PERF_EVENT_HELD)
+		return;
+
 	if (event->attach_state & PERF_ATTACH_CONTEXT) {
 		event_function_call(event, __perf_persistent_hold, NULL);
 		return;
@@ -96,13 +99,15 @@ void perf_persistent_update_hold(struct perf_event *event)
 	perf_persistent_hold_event(event, perf_persistent_wants_hold(event));
 }
 
-static void perf_persistent_session_update_holds(struct perf_persistent_session *session)
+static void perf_persistent_session_update_holds(struct perf_persistent_session *session,
+						 u32 member)
 {
 	struct perf_event *event;
 	u32 nr = 0;
 
 	while ((event = perf_persistent_get_next(session, &nr))) {
-		perf_persistent_update_hold(event);
+		if (perf_persistent_selects(member, event))
+			perf_persistent_update_hold(event);
 		perf_persistent_put_user(event);
 	}
 }
@@ -119,18 +124,30 @@ static u32 perf_persistent_session_add_hold(struct perf_persistent_session *sess
 
 static void perf_persistent_session_hold(struct perf_persistent_session *session, u32 member)
 {
+	if (perf_persistent_session_add_hold(session, member, 1) > 1)
+		return;
+
 	/* Before it stands still, so that it can be a record of its own. */
-	if (perf_persistent_session_add_hold(session, member, 1) == 1)
-		trace_persistent_hold(session->id, member);
-	perf_persistent_session_update_holds(session);
+	trace_persistent_hold(session->id, member);
+	perf_persistent_session_update_holds(session, member);
 }
 
-static void perf_persistent_session_release(struct perf_persistent_session *session, u32 member)
+/* All that a file held, in one walk over the instances */
+static void perf_persistent_session_release(struct perf_persistent_session *session,
+					    unsigned long *holds)
 {
-	bool last = !perf_persistent_session_add_hold(session, member, -1);
+	u32 member;
 
-	perf_persistent_session_update_holds(session);
-	if (last)
+	/* Others hold them yet. */
+	for_each_set_bit(member, holds, PERF_PERSISTENT_MEMBERS + 1) {
+		if (perf_persistent_session_add_hold(session, member, -1))
+			__clear_bit(member, holds);
+	}
+	if (bitmap_empty(holds, PERF_PERSISTENT_MEMBERS + 1))
+		return;
+
+	perf_persistent_session_update_holds(session, 0);
+	for_each_set_bit(member, holds, PERF_PERSISTENT_MEMBERS + 1)
 		trace_persistent_release(session->id, member);
 }
 
@@ -175,14 +192,11 @@ int perf_persistent_hold(struct perf_persistent_holder *holder,
 void perf_persistent_release(struct perf_persistent_holder *holder)
 {
 	struct perf_persistent_session *session = holder->session;
-	u32 member;
 
 	if (!session)
 		return;
 
-	scoped_guard(mutex, &session->control) {
-		for_each_set_bit(member, holder->holds, PERF_PERSISTENT_MEMBERS + 1)
-			perf_persistent_session_release(session, member);
-	}
+	scoped_guard(mutex, &session->control)
+		perf_persistent_session_release(session, holder->holds);
 	kobject_put(&session->kobj);
 }

@@ -13,8 +13,8 @@ static void build_check_abi(void)
 	BUILD_BUG_ON(sizeof(struct perf_event_detach) != PERF_EVENT_DETACH_SIZE_VER0);
 	BUILD_BUG_ON(sizeof(struct perf_persistent_query) != PERF_PERSISTENT_QUERY_SIZE_VER0);
 	BUILD_BUG_ON(sizeof(struct perf_persistent_set) != PERF_PERSISTENT_SET_SIZE_VER0);
-	BUILD_BUG_ON(sizeof(struct perf_persistent_info) != 72);
-	BUILD_BUG_ON(offsetof(struct perf_persistent_query, name) != 192);
+	BUILD_BUG_ON(sizeof(struct perf_persistent_info) != 96);
+	BUILD_BUG_ON(offsetof(struct perf_persistent_query, name) != 224);
 }
 
 /* The same ioctl, with a struct of whatever size */
@@ -43,7 +43,7 @@ long perf_persistent_ioctl(struct perf_persistent_holder *holder, struct perf_ev
 	if (cmd == PERF_EVENT_IOC_ATTACH)
 		return arg ? -EINVAL : perf_persistent_ioctl_attach(event);
 	if (perf_persistent_ioctl_is(cmd, PERF_EVENT_IOC_QUERY_PERSISTENT))
-		return perf_persistent_ioctl_query(event, cmd, arg);
+		return perf_persistent_ioctl_query(holder, event, cmd, arg);
 	if (perf_persistent_ioctl_is(cmd, PERF_EVENT_IOC_SET_PERSISTENT))
 		return perf_persistent_ioctl_set(holder, event, cmd, arg);
 

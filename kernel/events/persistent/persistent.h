@@ -41,7 +41,8 @@
 					 PERF_PERSISTENT_SET_PERIOD |	\
 					 PERF_PERSISTENT_SET_HOLD |	\
 					 PERF_PERSISTENT_SET_FILTER |	\
-					 PERF_PERSISTENT_SET_MARK)
+					 PERF_PERSISTENT_SET_MARK |	\
+					 PERF_PERSISTENT_SET_CLEAR)
 
 /* Rights on a session, as the bits of a class in its mode */
 #define PERF_PERSISTENT_READ			04
@@ -154,6 +155,7 @@ struct perf_persistent_key {
  * @event:	   the instance is one of its users
  * @nr:		   number within the session
  * @pid:	   number of the target task, also when that is dead
+ * @tgid:	   number of its process
  * @offline_since: CLOCK_BOOTTIME, ns; when the CPU went offline last
  * @offline_time:  ns that the CPU was offline before
  * @offline_count: how often the CPU went offline
@@ -161,6 +163,7 @@ struct perf_persistent_key {
  * @ucounts:	   of the user whose limit it counts against, or NULL
  * @dead:	   in the list of instances that are unlinked and not yet finished
  * @last:	   @session ends with this instance
+ * @rcu:	   frees it
  *
  * The offline members are protected by perf_event_context::lock of @event, all
  * others that change by perf_persistent_mutex.
@@ -177,10 +180,12 @@ struct perf_persistent_instance {
 	u64				offline_since;
 	u64				offline_time;
 	struct pid			*pid;
+	struct pid			*tgid;
 	struct perf_buffer		*rb;
 	struct ucounts			*ucounts;
 	struct list_head		dead;
 	bool				last;
+	struct rcu_head			rcu;
 };
 
 /**
@@ -207,13 +212,15 @@ struct perf_persistent_detach {
  * struct perf_persistent_holder - what an open file holds
  * @session: session of which it holds instances, or NULL
  * @holds:   bits by the index of perf_persistent_session::nr_holds
+ * @only:    nothing is read through the file; does not change
  *
- * Protected by perf_persistent_session::control of the session that the file's
- * event is in.
+ * What changes is protected by perf_persistent_session::control of the session that
+ * the file's event is in.
  */
 struct perf_persistent_holder {
 	struct perf_persistent_session	*session;
 	DECLARE_BITMAP(holds, PERF_PERSISTENT_MEMBERS + 1);
+	bool				only;
 };
 
 /*
@@ -235,6 +242,7 @@ extern struct mutex perf_persistent_mutex;
 /* registry.c */
 struct perf_persistent_session *perf_persistent_session_get(u32 id);
 struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event);
+bool perf_persistent_selects(u32 member, struct perf_event *event);
 bool perf_persistent_is_in(struct perf_event *event,
 			   const struct perf_persistent_session *session);
 int perf_persistent_registry_add(struct perf_persistent_session *session);
@@ -327,11 +335,16 @@ int perf_persistent_filter_add(struct list_head *filters, struct perf_event *eve
 void perf_persistent_filters_swap(struct list_head *filters);
 void perf_persistent_filters_free(struct list_head *filters);
 
+/* clear.c */
+struct perf_persistent_origin perf_persistent_origin_of(struct perf_event *event);
+void perf_persistent_clear(struct perf_event *event);
+
 /* detach.c, query.c, set.c: the ioctls */
 int perf_persistent_detach(struct perf_event *event, const struct perf_persistent_detach *d);
 long perf_persistent_ioctl_detach(struct perf_event *event, unsigned int cmd, unsigned long arg);
 long perf_persistent_ioctl_attach(struct perf_event *event);
-long perf_persistent_ioctl_query(struct perf_event *event, unsigned int cmd, unsigned long arg);
+long perf_persistent_ioctl_query(const struct perf_persistent_holder *holder,
+				 struct perf_event *event, unsigned int cmd, unsigned long arg);
 long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct perf_event *event,
 			       unsigned int cmd, unsigned long arg);
 u32 perf_persistent_state(struct perf_event *event);
@@ -340,6 +353,12 @@ void perf_persistent_scrub_attr(struct perf_event_attr *attr);
 /* view.c */
 struct file *perf_persistent_view_open(struct perf_event *event,
 				       const struct perf_event_attr *attr, int f_flags);
+
+/* How far a value has come from where it was @then, if it was not reset meanwhile */
+static inline u64 perf_persistent_since(u64 now, u64 then)
+{
+	return now < then ? now : now - then;
+}
 
 /* Whether it is to be found, under perf_persistent_mutex */
 static inline bool

@@ -64,6 +64,9 @@ static enum perf_event_state perf_persistent_family_state(struct perf_event *eve
  * perf_persistent_state - what an event does
  * @event: event that was detached
  *
+ * Without perf_event::child_mutex a child that is just ending may stand for others that
+ * go on.
+ *
  * Return: enum perf_persistent_state
  */
 u32 perf_persistent_state(struct perf_event *event)
@@ -126,23 +129,44 @@ static pid_t perf_persistent_pid(struct perf_event *event,
 	return pid || !inst ? pid : pid_vnr(inst->pid);
 }
 
+/* The same for its process, of which the numbers of dead threads do not tell */
+static pid_t perf_persistent_tgid(struct perf_event *event,
+				  const struct perf_persistent_instance *inst)
+{
+	struct task_struct *task = perf_persistent_target(event);
+
+	if (!task)
+		return -1;
+
+	return inst ? pid_vnr(inst->tgid) : task_tgid_vnr(task);
+}
+
 /* Without a lock that is held while user memory is accessed */
 static void perf_persistent_info_fill(struct perf_persistent_info *info, struct perf_event *event)
 {
+	const struct perf_persistent_origin origin = perf_persistent_origin_of(event);
 	struct perf_persistent_instance *inst;
 	struct perf_buffer *rb;
+	u64 enabled, running;
 
 	*info = (struct perf_persistent_info){
 		.cpu		= event->persistent->cpu,
-		.state		= perf_persistent_state(event),
 		.event_id	= primary_event_id(event),
-		.lost		= atomic64_read(&event->lost_samples),
+		.lost		= atomic64_read(&event->lost_samples) - origin.lost,
+		.lost_before	= origin.lost,
 	};
-	info->count = __perf_event_read_value(event, &info->time_enabled, &info->time_running);
+	scoped_guard(mutex, &event->child_mutex)
+		info->state = perf_persistent_state(event);
+	info->count = perf_persistent_since(__perf_event_read_value(event, &enabled, &running),
+					    origin.count);
+	info->time_enabled = perf_persistent_since(enabled, origin.enabled);
+	info->time_running = perf_persistent_since(running, origin.running);
 
 	rb = ring_buffer_get(event);
 	if (rb) {
 		info->buffer_id = rb->id;
+		if (rb->id == origin.rb_id)
+			info->buffer_start = origin.head;
 		ring_buffer_put(rb);
 	}
 
@@ -150,6 +174,7 @@ static void perf_persistent_info_fill(struct perf_persistent_info *info, struct 
 
 	inst = perf_persistent_instance_of(event);
 	info->pid = perf_persistent_pid(event, inst);
+	info->tgid = perf_persistent_tgid(event, inst);
 	if (inst) {
 		info->id = inst->session->id;
 		info->instance = inst->nr;
@@ -160,11 +185,11 @@ static void perf_persistent_info_fill(struct perf_persistent_info *info, struct 
 /* To whoever may not open the event, but has a file of it */
 static void perf_persistent_info_hide(struct perf_persistent_info *info)
 {
-	if (info->pid > 0)
-		info->pid = 0;
+	info->pid = min(info->pid, 0);
+	info->tgid = min(info->tgid, 0);
 }
 
-/* To whoever may not open the event: as much as sysfs tells of it */
+/* To whoever may not read the event: as much as sysfs tells of it */
 static void perf_persistent_info_strip(struct perf_persistent_info *info)
 {
 	*info = (struct perf_persistent_info) {
@@ -174,6 +199,7 @@ static void perf_persistent_info_strip(struct perf_persistent_info *info)
 		.state		= info->state,
 		.cpu		= info->cpu,
 		.pid		= min(info->pid, 0),
+		.tgid		= min(info->tgid, 0),
 	};
 }
 
@@ -338,8 +364,11 @@ static void perf_persistent_fill_session(struct perf_persistent_answer *a,
 /* What an event tells of itself, in a session or after its end */
 static int perf_persistent_fill_event(struct perf_persistent_answer *a, struct perf_event *event)
 {
+	u64 cleared = perf_persistent_origin_of(event).time;
 	int err;
 
+	if (cleared)
+		a->info.cleared = ktime_get_boottime_ns() - cleared;
 	if (READ_ONCE(event->nr_siblings))
 		a->info.flags |= PERF_PERSISTENT_GROUP_LEADER;
 	if (READ_ONCE(event->group_leader) != event)
@@ -362,8 +391,26 @@ static int perf_persistent_may_query(struct perf_persistent_session *session,
 			 perf_persistent_may_open(event);
 }
 
+/*
+ * To whoever may not read the event. Whoever opened it to hold it is told whether all
+ * instances are held.
+ */
+static int perf_persistent_fill_unentitled(struct perf_persistent_answer *a,
+					   struct perf_persistent_session *session,
+					   bool hold_only, u32 room)
+{
+	if (!hold_only) {
+		perf_persistent_info_hide(&a->info.self);
+		return 0;
+	}
+
+	perf_persistent_info_strip(&a->info.self);
+
+	return session ? perf_persistent_fill_instances(a, session, room) : 0;
+}
+
 static int perf_persistent_fill(struct perf_persistent_answer *a, struct perf_event *event,
-				u32 room)
+				bool hold_only, u32 room)
 {
 	struct perf_persistent_session *session = perf_persistent_session_of(event);
 	int err;
@@ -372,10 +419,9 @@ static int perf_persistent_fill(struct perf_persistent_answer *a, struct perf_ev
 		return -EINVAL;
 
 	perf_persistent_info_fill(&a->info.self, event);
-	err = perf_persistent_may_query(session, event);
+	err = hold_only ? -EACCES : perf_persistent_may_query(session, event);
 	if (err == -EACCES) {
-		perf_persistent_info_hide(&a->info.self);
-		err = 0;
+		err = perf_persistent_fill_unentitled(a, session, hold_only, room);
 	} else if (!err) {
 		if (session)
 			perf_persistent_fill_session(a, session, event);
@@ -461,16 +507,19 @@ static int perf_persistent_put_info(const struct perf_persistent_answer *a, size
 
 /**
  * perf_persistent_ioctl_query - PERF_EVENT_IOC_QUERY_PERSISTENT
- * @event: event that the caller has open
- * @cmd:   has the size of the struct
- * @arg:   address of a struct perf_persistent_query
+ * @holder: of the view that it came through, or NULL
+ * @event:  event of the open file
+ * @cmd:    has the size of the struct
+ * @arg:    address of a struct perf_persistent_query
  *
  * Context: may sleep; waits for no lock that is held while user memory is accessed.
  * Return: 0, -EINVAL for an event that neither is persistent nor was until its
  * time ran out, or a struct that is too small, -EFAULT, -E2BIG, -ENOMEM
  */
-long perf_persistent_ioctl_query(struct perf_event *event, unsigned int cmd, unsigned long arg)
+long perf_persistent_ioctl_query(const struct perf_persistent_holder *holder,
+				 struct perf_event *event, unsigned int cmd, unsigned long arg)
 {
+	bool hold_only = holder && holder->only;
 	struct perf_persistent_query u = {};
 	struct perf_persistent_answer *a;
 	int err;
@@ -484,7 +533,7 @@ long perf_persistent_ioctl_query(struct perf_event *event, unsigned int cmd, uns
 	if (!a)
 		return -ENOMEM;
 
-	err = perf_persistent_fill(a, event, u.instances ? u.nr_instances : 0);
+	err = perf_persistent_fill(a, event, hold_only, u.instances ? u.nr_instances : 0);
 	if (!err)
 		err = perf_persistent_put_parts(a, &u);
 	if (!err)

@@ -96,6 +96,25 @@ bool perf_persistent_is_in(struct perf_event *event,
 }
 
 /**
+ * perf_persistent_selects - whether something is about an event
+ * @member: number of the member + 1, or 0 for all
+ * @event:  event that was in the session
+ *
+ * Context: may sleep; takes perf_persistent_mutex.
+ * Return: true if the event is of the member, and in a session yet
+ */
+bool perf_persistent_selects(u32 member, struct perf_event *event)
+{
+	struct perf_persistent_instance *inst;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_of(event);
+
+	return inst && (!member || inst->member->nr == member - 1);
+}
+
+/**
  * perf_persistent_session_time_left - how long a session has to live
  * @session: session
  *
@@ -359,6 +378,9 @@ perf_persistent_get_next(struct perf_persistent_session *session, u32 *nr)
  * @inst:    new instance
  * @new:     new member; NULL on return if it was taken
  *
+ * An instance of the same task has ended, since the caller found nothing that
+ * measures the task. It is found by its number from now on.
+ *
  * Return: 0, or -EEXIST if the member has one like it, -EINVAL if the member is
  * another event, -EAGAIN if there are too many, -ENOMEM; nothing has changed then
  */
@@ -366,8 +388,9 @@ int perf_persistent_registry_link(struct perf_persistent_session *session,
 				  struct perf_persistent_instance *inst,
 				  struct perf_persistent_member **new)
 {
+	struct perf_persistent_instance *ended = NULL;
 	struct perf_persistent_member *member;
-	int err;
+	int err = 0;
 
 	lockdep_assert_held(&perf_persistent_mutex);
 
@@ -378,17 +401,25 @@ int perf_persistent_registry_link(struct perf_persistent_session *session,
 
 	inst->key.session = session;
 	inst->key.member = (*new)->nr;
-	err = rhashtable_lookup_insert_fast(&perf_persistent_keys, &inst->hash,
-					    perf_persistent_key_params);
+	/* The task runs a program now that ended the event which measured it before. */
+	if (inst->key.task)
+		ended = perf_persistent_instance_lookup(&inst->key);
+	if (!ended)
+		err = rhashtable_lookup_insert_fast(&perf_persistent_keys, &inst->hash,
+						    perf_persistent_key_params);
 	if (err)
 		return err;
 
 	member = perf_persistent_member_get(session, new);
 	if (IS_ERR(member)) {
-		rhashtable_remove_fast(&perf_persistent_keys, &inst->hash,
-				       perf_persistent_key_params);
+		if (!ended)
+			rhashtable_remove_fast(&perf_persistent_keys, &inst->hash,
+					       perf_persistent_key_params);
 		return PTR_ERR(member);
 	}
+	if (ended)
+		rhashtable_replace_fast(&perf_persistent_keys, &ended->hash, &inst->hash,
+					perf_persistent_key_params);
 
 	inst->session = session;
 	inst->member = member;

@@ -58,8 +58,10 @@ perf_persistent_instance_create(struct perf_event *event)
 	inst->key.task = perf_persistent_target(event);
 	inst->key.cgroup = perf_persistent_cgroup(event);
 	inst->key.cpu = event->persistent->cpu;
-	if (inst->key.task)
+	if (inst->key.task) {
 		inst->pid = get_task_pid(inst->key.task, PIDTYPE_PID);
+		inst->tgid = get_task_pid(inst->key.task, PIDTYPE_TGID);
+	}
 
 	return inst;
 }
@@ -71,8 +73,9 @@ perf_persistent_instance_create(struct perf_event *event)
 void perf_persistent_instance_free(struct perf_persistent_instance *inst)
 {
 	put_pid(inst->pid);
+	put_pid(inst->tgid);
 	perf_persistent_uncharge(inst);
-	kfree(inst);
+	kfree_rcu(inst, rcu);
 }
 
 /* event->ctx is another one when a PMU has moved the event to another CPU. */

@@ -5,6 +5,7 @@
  * Everything that can fail is checked before the first instance is changed.
  */
 #include <linux/cred.h>
+#include <linux/math64.h>
 #include <linux/slab.h>
 #include <linux/uidgid.h>
 
@@ -16,6 +17,10 @@
 /* What must not be reported any more afterwards */
 #define PERF_PERSISTENT_SET_STOPS	(PERF_PERSISTENT_SET_DISABLE | PERF_PERSISTENT_SET_HOLD | \
 					 PERF_PERSISTENT_SET_FILTER | PERF_PERSISTENT_SET_PERIOD)
+
+/* What may be reported from then on, of targets that are alive */
+#define PERF_PERSISTENT_SET_REPORTED	(PERF_PERSISTENT_SET_ENABLE | PERF_PERSISTENT_SET_PERIOD | \
+					 PERF_PERSISTENT_SET_FILTER)
 
 /* What is announced; who keeps a session alive sets its time to live all the time. */
 #define PERF_PERSISTENT_SET_ANNOUNCED	(PERF_PERSISTENT_SET_NAME | PERF_PERSISTENT_SET_UID | \
@@ -133,19 +138,6 @@ static int perf_persistent_may_set(struct perf_persistent_session *session,
 	       perf_persistent_may_set_mode(session, c);
 }
 
-/* Whether SET is about the member of an instance */
-static bool perf_persistent_set_selects(const struct perf_persistent_set *set,
-					struct perf_event *event)
-{
-	struct perf_persistent_instance *inst;
-
-	guard(mutex)(&perf_persistent_mutex);
-
-	inst = perf_persistent_instance_of(event);
-
-	return inst && (!set->member || inst->member->nr == set->member - 1);
-}
-
 static int perf_persistent_check_member(struct perf_persistent_session *session,
 					const struct perf_persistent_set *set)
 {
@@ -155,14 +147,52 @@ static int perf_persistent_check_member(struct perf_persistent_session *session,
 	       0 : -ENOENT;
 }
 
-static int perf_persistent_check_event_period(struct perf_event *event, u64 period)
+static bool perf_persistent_is_over(struct perf_event *event)
 {
+	guard(mutex)(&event->child_mutex);
+
+	return perf_persistent_state(event) >= PERF_PERSISTENT_STATE_EXITED;
+}
+
+/*
+ * As of utrace_set_events(9): there is nothing to set for targets that are dead. It is
+ * no error to turn that off.
+ */
+static int perf_persistent_check_ended(struct perf_persistent_session *session,
+				       const struct perf_persistent_set *set)
+{
+	struct perf_event *event;
+	int err = -ESRCH;
+	u32 nr = 0;
+
+	while (err && (event = perf_persistent_get_next(session, &nr))) {
+		if (perf_persistent_selects(set->member, event))
+			err = perf_persistent_is_over(event) ? -EALREADY : 0;
+		perf_persistent_put_user(event);
+	}
+
+	return err;
+}
+
+/* The drivers of the clocks make a period of a frequency, in ns, when they are opened. */
+static u64 perf_persistent_event_period(struct perf_event *event, u64 value)
+{
+	if (!value || !event->persistent->attr.freq || event->attr.freq)
+		return value;
+
+	return div64_u64(NSEC_PER_SEC, value);
+}
+
+static int perf_persistent_check_event_period(struct perf_event *event, u64 value)
+{
+	bool too_high = event->persistent->attr.freq && value > sysctl_perf_event_sample_rate;
 	struct perf_event_context *ctx = perf_event_ctx_lock(event);
+	u64 period = perf_persistent_event_period(event, value);
 	int err = 0;
 
 	/* The PMU of a revoked event is gone. */
 	if (event->state > PERF_EVENT_STATE_REVOKED)
-		err = perf_event_validate_period(event, period);
+		err = too_high ? -EINVAL : perf_event_validate_period(event, period);
 	perf_event_ctx_unlock(event, ctx);
 
 	return err;
@@ -178,7 +208,7 @@ static int perf_persistent_check_period(struct perf_persistent_session *session,
 	u32 nr = 0;
 
 	while (!err && (event = perf_persistent_get_next(session, &nr))) {
-		if (perf_persistent_set_selects(set, event) && is_sampling_event(event)) {
+		if (perf_persistent_selects(set->member, event) && is_sampling_event(event)) {
 			found = true;
 			err = perf_persistent_check_event_period(event, set->period);
 		}
@@ -197,7 +227,7 @@ static int perf_persistent_make_filters(struct perf_persistent_session *session,
 	u32 nr = 0;
 
 	while (ret >= 0 && (event = perf_persistent_get_next(session, &nr))) {
-		if (perf_persistent_set_selects(&c->set, event))
+		if (perf_persistent_selects(c->set.member, event))
 			ret = perf_persistent_filter_add(&c->filters, event, c->filter);
 		perf_persistent_put_user(event);
 	}
@@ -212,6 +242,8 @@ static int perf_persistent_set_check(struct perf_persistent_session *session,
 {
 	int err = perf_persistent_check_member(session, &c->set);
 
+	if (!err && (c->set.flags & PERF_PERSISTENT_SET_REPORTED))
+		err = perf_persistent_check_ended(session, &c->set);
 	if (!err && (c->set.flags & PERF_PERSISTENT_SET_PERIOD))
 		err = perf_persistent_check_period(session, &c->set);
 	if (!err && (c->set.flags & PERF_PERSISTENT_SET_FILTER))
@@ -229,7 +261,7 @@ static int perf_persistent_set_session(struct perf_persistent_session *session,
 
 	/* It ended meanwhile, and gave up its name. */
 	if (!perf_persistent_session_lives(session))
-		return -EINVAL;
+		return -ESRCH;
 
 	if (set->flags & PERF_PERSISTENT_SET_NAME)
 		swap(session->name, c->name);
@@ -247,6 +279,19 @@ static int perf_persistent_set_session(struct perf_persistent_session *session,
 	return 0;
 }
 
+/* Its children have periods of their own. */
+static void perf_persistent_set_period(struct perf_event *event, u64 value)
+{
+	u64 period = perf_persistent_event_period(event, value);
+	struct perf_event *child;
+
+	guard(mutex)(&event->child_mutex);
+
+	perf_event_apply_period(event, period);
+	list_for_each_entry(child, &event->child_list, child_list)
+		perf_event_apply_period(child, period);
+}
+
 static void perf_persistent_set_event(const struct perf_persistent_set *set,
 				      struct perf_event *event)
 {
@@ -255,7 +300,7 @@ static void perf_persistent_set_event(const struct perf_persistent_set *set,
 	/* As the ioctls of the event do it, which is no more after its end. */
 	if (event->state > PERF_EVENT_STATE_REVOKED) {
 		if ((set->flags & PERF_PERSISTENT_SET_PERIOD) && is_sampling_event(event))
-			perf_event_apply_period(event, set->period);
+			perf_persistent_set_period(event, set->period);
 		if (set->flags & PERF_PERSISTENT_SET_ENABLE)
 			perf_event_for_each_child(event, _perf_event_enable);
 		if (set->flags & PERF_PERSISTENT_SET_DISABLE)
@@ -277,9 +322,23 @@ static void perf_persistent_set_instances(struct perf_persistent_session *sessio
 
 	perf_persistent_filters_swap(&c->filters);
 	while ((event = perf_persistent_get_next(session, &nr))) {
-		if (perf_persistent_set_selects(set, event))
+		if (perf_persistent_selects(set->member, event))
 			perf_persistent_set_event(set, event);
 		perf_persistent_put_user(event);
+	}
+}
+
+static void perf_persistent_set_clear(struct perf_persistent_session *session,
+				      const struct perf_persistent_set *set)
+{
+	struct perf_event *event;
+	u32 nr = 0;
+
+	while ((event = perf_persistent_get_next(session, &nr))) {
+		if (perf_persistent_selects(set->member, event))
+			perf_persistent_clear(event);
+		perf_persistent_put_user(event);
+		cond_resched();
 	}
 }
 
@@ -336,6 +395,9 @@ static int perf_persistent_set(struct perf_persistent_session *session,
 	/* Software events and tracepoints that are just being reported */
 	if (c->set.flags & PERF_PERSISTENT_SET_STOPS)
 		synchronize_rcu();
+	/* After what is disabled has come to its end */
+	if (c->set.flags & PERF_PERSISTENT_SET_CLEAR)
+		perf_persistent_set_clear(session, &c->set);
 	err = perf_persistent_set_session(session, c);
 	if (err)
 		return err;
@@ -380,6 +442,7 @@ static int perf_persistent_set_named(struct perf_persistent_session *session,
  *
  * Context: may sleep; waits for an RCU grace period.
  * Return: 0, -EINVAL for an event that is not persistent and for bad arguments,
+ * -ESRCH if the session has ended, -EALREADY if only its targets have,
  * -ENOENT for a member that there is not, -EACCES, -EPERM, -EEXIST for a name that
  * is taken, -EOPNOTSUPP for a hold by a file that is no view, -EFAULT, -E2BIG,
  * -ENOMEM
@@ -400,7 +463,7 @@ long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct per
 	err = perf_persistent_copy_set(c, cmd, arg);
 	session = err ? NULL : perf_persistent_session_of(event);
 	if (!err && !session)
-		err = -EINVAL;
+		err = event->persistent && event->persistent->ended ? -ESRCH : -EINVAL;
 	if (session) {
 		/* Before a name is made for who may not give it */
 		err = perf_persistent_mode_allows(session, perf_persistent_set_right(session, c)) ?

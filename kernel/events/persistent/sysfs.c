@@ -140,7 +140,8 @@ static int perf_persistent_sum(struct perf_persistent_instance *inst, void *data
 {
 	struct perf_persistent_sums *sums = data;
 
-	sums->lost += atomic64_read(&inst->event->lost_samples);
+	sums->lost += atomic64_read(&inst->event->lost_samples) -
+		      inst->event->persistent->origin.lost;
 	sums->buffer_bytes += perf_persistent_buffer_share(inst->rb);
 	if (sums->cpus && inst->key.cpu >= 0)
 		cpumask_set_cpu(inst->key.cpu, sums->cpus);
@@ -364,10 +365,10 @@ void perf_persistent_sysfs_remove(struct perf_persistent_session *session)
 
 /* The PMU: only a name and a number, perf_event_open() does not get here. */
 
-PMU_FORMAT_ATTR(id, "config:0-31");
+PMU_FORMAT_ATTR(id, "config:0-30");
 PMU_FORMAT_ATTR(instance, "config:32-63");
 /* What programs write that take an event to be a number */
-PMU_FORMAT_ATTR(event, "config:0-31");
+PMU_FORMAT_ATTR(event, "config:0-30");
 
 static struct attribute *perf_persistent_format_attrs[] = {
 	&format_attr_id.attr,

@@ -71,8 +71,7 @@ static u64 perf_persistent_window_read(const struct perf_persistent_window *w, u
 	if (!enabled)
 		return w->sum;
 
-	/* The event itself was reset. */
-	return w->sum + now - (now < w->base ? 0 : w->base);
+	return w->sum + perf_persistent_since(now, w->base);
 }
 
 static void perf_persistent_window_update(struct perf_persistent_window *w, u64 now, bool enabled)
@@ -194,6 +193,51 @@ perf_persistent_view_values(struct perf_persistent_view *view)
 	}
 
 	return v;
+}
+
+static int perf_persistent_view_add_window(struct perf_persistent_view *view,
+					   struct perf_event *event, u64 base)
+{
+	struct perf_persistent_window *counts;
+
+	counts = krealloc_array(view->counts, view->nr_counts + 1, sizeof(*counts),
+				GFP_KERNEL_ACCOUNT);
+	if (!counts)
+		return -ENOMEM;
+
+	view->counts = counts;
+	counts[view->nr_counts++] = (struct perf_persistent_window) {
+		.id	= primary_event_id(event),
+		.base	= base,
+	};
+
+	return 0;
+}
+
+/* The windows of a new view begin where the event, or each of the group, was cleared. */
+static int perf_persistent_view_begin(struct perf_persistent_view *view)
+{
+	struct perf_event *event = view->event, *sibling;
+	const struct perf_persistent_origin origin = perf_persistent_origin_of(event);
+	struct perf_event_context *ctx;
+	int err;
+
+	view->times[0].base = origin.enabled;
+	view->times[1].base = origin.running;
+	err = perf_persistent_view_add_window(view, event, origin.count);
+	if (err || !(view->read_format & PERF_FORMAT_GROUP))
+		return err;
+
+	ctx = perf_event_ctx_lock(event);
+	for_each_sibling_event(sibling, event) {
+		err = perf_persistent_view_add_window(view, sibling,
+						      perf_persistent_origin_of(sibling).count);
+		if (err)
+			break;
+	}
+	perf_event_ctx_unlock(event, ctx);
+
+	return err;
 }
 
 static int perf_persistent_view_switch(struct perf_persistent_view *view, bool enable)
@@ -380,7 +424,8 @@ static __poll_t perf_persistent_view_poll(struct file *file, poll_table *wait)
 	    (event->state == PERF_EVENT_STATE_ERROR && event->attr.pinned))
 		return EPOLLERR;
 
-	rb = ring_buffer_get(event);
+	/* What is written to the buffer is not for those who only hold it. */
+	rb = view->holder.only ? NULL : ring_buffer_get(event);
 	if (rb) {
 		events = perf_persistent_view_has_news(view, rb) ? EPOLLIN | EPOLLRDNORM : 0;
 		ring_buffer_put(rb);
@@ -429,6 +474,8 @@ static long perf_persistent_view_ioctl(struct file *file, unsigned int cmd, unsi
 	case _IOC_NR(PERF_EVENT_IOC_RESET):
 		return perf_persistent_view_reset(view);
 	case _IOC_NR(PERF_EVENT_IOC_ID):
+		if (view->holder.only)
+			return -EACCES;
 		id = primary_event_id(view->event);
 		return copy_to_user((void __user *)arg, &id, sizeof(id)) ? -EFAULT : 0;
 	case _IOC_NR(PERF_EVENT_IOC_REFRESH):
@@ -529,6 +576,7 @@ struct file *perf_persistent_view_open(struct perf_event *event,
 {
 	struct perf_persistent_view *view = kzalloc_obj(*view, GFP_KERNEL_ACCOUNT);
 	struct file *file;
+	int err;
 
 	if (!view)
 		return ERR_PTR(-ENOMEM);
@@ -536,11 +584,16 @@ struct file *perf_persistent_view_open(struct perf_event *event,
 	view->event = event;
 	view->read_format = attr->read_format;
 	view->enabled = !attr->disabled;
+	view->holder.only = attr->config & PERF_PERSISTENT_HOLD_ONLY;
 	mutex_init(&view->lock);
 
-	file = anon_inode_getfile("[perf_event]", &perf_persistent_view_fops, view, f_flags);
-	if (IS_ERR(file))
+	err = perf_persistent_view_begin(view);
+	file = err ? ERR_PTR(err) :
+		     anon_inode_getfile("[perf_event]", &perf_persistent_view_fops, view, f_flags);
+	if (IS_ERR(file)) {
+		kfree(view->counts);
 		kfree(view);
+	}
 
 	return file;
 }

@@ -382,6 +382,13 @@ test_status() {
 	status_is 1 perf persistent dump "$name-2"
 	status_is 1 perf record -e "persistent/$name-2/" -o "$dir/data" true
 	status_is 1 perf stat -e "persistent/$name-2/" --control fd:1 true
+	for perf in "perf top --stdio" "perf trace"
+	do
+		# shellcheck disable=SC2086
+		status_is 1 $perf -e "persistent/$name-2/"
+		# shellcheck disable=SC2086
+		status_is 1 $perf -e "persistent/$name/" -m 16
+	done
 	for perf in "perf record" "perf stat"
 	do
 		for wrong in "=$name-2 -e cpu-clock" "=$name-3 -e cpu-clock -o $dir/x" \

@@ -6,6 +6,11 @@
 . "$(dirname "$0")"/lib/persistent.sh
 
 exec_event=sched:sched_process_exec
+busy=
+
+take_back() {
+	[ -n "$busy" ] && kill "$busy" 2> /dev/null
+}
 
 start() {
 	must perf record --persistent="$name$1" -a -e $exec_event -m 64
@@ -193,6 +198,107 @@ test_horizon() {
 	finish
 }
 
+# is STATE: as the list says
+is() {
+	perf persistent list -x, "$name" 2> /dev/null | grep -q "^$name,[0-9]*,[^,]*,$1,"
+}
+
+all_execs() {
+	perf script -i "$1" 2> "$dir/err" | grep -c "$exec_event:"
+}
+
+test_stop() {
+	begin "stop --dump has all that was recorded until the stop, also meanwhile"
+	start
+	perf record --history -e "persistent/$name/" -o "$dir/follow" > "$dir/followed" 2>&1 &
+	follower=$!
+	run_programs 10
+	(while :; do "$prog"; done) > /dev/null 2>&1 &
+	busy=$!
+	must_succeed "^$name: id [0-9]* stopped$" perf persistent stop --dump "$dir/data" "$name"
+	kill $busy
+	wait $busy
+	busy=
+	and_says "perf persistent dump: wrote .* $dir/data "
+	[ -e "$pmu/events/$name" ] && fail "it goes on"
+	wait $follower || fail "$(cat "$dir/followed")"
+	wanted=$(all_execs "$dir/follow")
+	count=$(all_execs "$dir/data")
+	if [ "$count" -lt 10 ] || [ "$count" -ne "$wanted" ]
+	then
+		fail "$count of $wanted execs are in the dump"
+	fi
+	start
+	start -2
+	run_programs 3
+	must_fail "as --dump $dir/one.%n" \
+		perf persistent stop --dump "$dir/one" "$name" "$name-2"
+	must perf persistent stop --dump "$dir/%n.end" "$name" "$name-2"
+	expect_execs "$dir/$name.end" 3
+	expect_execs "$dir/$name-2.end" 3
+	start
+	run_programs 3
+	perf persistent stop --dump - "$name" 2> "$dir/out" |
+		perf script -i - > "$dir/script" 2> "$dir/err"
+	[ "$(grep -c "$exec_event: *filename=$prog " "$dir/script")" -eq 3 ] ||
+		fail "the pipe has '$(cat "$dir/script" "$dir/err")'"
+	and_says "^$name: id [0-9]* stopped$"
+	finish
+}
+
+test_not_stopped() {
+	begin "If stop --dump fails or is killed, the session is as before"
+	start
+	must_fail "session '$name' was not dumped, so it goes on" \
+		perf persistent stop --dump "$dir/none/x" "$name"
+	is enabled || fail "it is not enabled: $(perf persistent list)"
+	must perf persistent disable "$name"
+	must_fail "goes on as before" perf persistent stop --dump "$dir/none/x" "$name"
+	is disabled || fail "it is not disabled: $(perf persistent list)"
+	must perf persistent enable "$name"
+	# More than a pipe has room for, and nobody reads
+	run_programs 100
+	mkfifo "$dir/pipe"
+	exec 3<> "$dir/pipe"
+	perf persistent stop --dump - "$name" > "$dir/pipe" 2> "$dir/err" &
+	pid=$!
+	wait_for is held || fail "it is not held: $(perf persistent list)"
+	kill -KILL $pid
+	wait $pid
+	wait_for is enabled || fail "it does not go on: $(perf persistent list)"
+	exec 3<&-
+	must perf stat --persistent="$name-2" -a -e context-switches
+	must_fail "only counts" perf persistent stop --dump "$dir/x" "$name-2"
+	[ -e "$dir/x" ] && fail "a file was left"
+	stop "$name" "$name-2"
+	finish
+}
+
+# caches NUMBER COMMAND...: perf COMMAND puts so many objects into an empty cache
+caches() {
+	wanted=$1
+	shift
+	rm -rf "$dir/cache"
+	must perf --buildid-dir "$dir/cache" "$@"
+	count=$(perf --buildid-dir "$dir/cache" buildid-cache -l 2> "$dir/err" | wc -l)
+	[ "$count" -eq "$wanted" ] || fail "'$*' puts $count objects into the cache, not $wanted"
+}
+
+test_build_ids() {
+	begin "stop --dump puts objects that have samples into the build-id cache, dump if told to"
+	start
+	run_programs 3
+	caches 0 persistent dump -o "$dir/data" "$name"
+	objects=$(perf buildid-list -i "$dir/data" --with-hits 2> "$dir/err" | wc -l)
+	[ "$objects" -gt 0 ] || fail "the dump tells no build-id: $(cat "$dir/err")"
+	caches "$objects" persistent dump --buildid-cache -o "$dir/data" "$name"
+	caches "$objects" persistent stop --dump "$dir/data" "$name"
+	start
+	run_programs 3
+	caches 0 persistent stop -N --dump "$dir/data" "$name"
+	finish
+}
+
 need_feature
 need_tracepoints
 
@@ -203,6 +309,9 @@ test_several
 test_flushed
 test_lost_names
 test_horizon
+test_stop
+test_not_stopped
+test_build_ids
 
 cleanup
 exit $err

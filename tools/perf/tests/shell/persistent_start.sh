@@ -451,11 +451,13 @@ test_ttl() {
 	wait_for is_gone "$name" || fail "it does not end"
 	for bad in ttl=0 ttl=-1 ttl= ttl=1ms ttl=99999999999999999999 ttl=200000d time=1 ttl \
 		   full=1 mode=0999 mode=01000 mode=-1 mode= mode=rw-r----- group=no-such-group \
-		   group= group owner=no-such-user owner=
+		   group= group owner=no-such-user owner= \
+		   sideband sideband= sideband=0 sideband=0K sideband=-4 sideband=5T sideband=x
 	do
 		must_fail "$name,$bad: '$bad'" perf record --persistent="$name,$bad" -e cpu-clock
 	done
 	must_fail "full" perf stat --persistent="$name",full -e cpu-clock
+	must_fail "sideband=" perf stat --persistent="$name",sideband=64 -e cpu-clock
 	finish
 }
 
@@ -488,7 +490,7 @@ test_words() {
 	do
 		must_fail "'$word' is a term of events" perf stat --persistent=$word -e cpu-clock
 	done
-	for word in full ttl mode group owner =full full,ttl=1s ttl=1s mode=0640,full
+	for word in full sideband ttl mode group owner =full full,ttl=1s ttl=1s mode=0640,full
 	do
 		must_fail "--persistent=,${word#=}\|--persistent=,${word%%,*}" \
 			perf record --persistent="$word" -e cpu-clock
@@ -507,6 +509,30 @@ test_buffers() {
 		perf record --persistent="$name",full -a -e cpu-clock -F 9 -m 64
 	grep -q "perf persistent flush -o <log> $name'" "$dir/out" ||
 		fail "perf says '$(cat "$dir/out")'"
+	stop
+	finish
+}
+
+# has_buffers MEMBER PAGES: on all CPUs
+has_buffers() {
+	count=$(perf persistent list -v "$name" | sed -n "/member [0-9]*: $1/,/member/p" |
+		grep -c ": $(($2 * page / 1024))K ")
+	[ "$count" -eq "$cpus" ] ||
+		fail "$count buffers of $1 have $2 pages: $(perf persistent list -v)"
+}
+
+test_side_band() {
+	begin "The buffers for side-band can have a size of their own"
+	for size in 32 $((32 * page / 1024))K
+	do
+		must perf record --persistent="$name",sideband="$size" -a -e cpu-clock -F 9 -m 16
+		has buffer_bytes $((cpus * (16 + 1 + 32 + 1) * page))
+		has_buffers cpu-clock 16
+		has_buffers dummy 32
+		stop
+	done
+	must perf record --persistent="$name",sideband=4 -a -e cpu-clock -F 9
+	has buffer_bytes $((cpus * (512 * 1024 + page + 5 * page)))
 	stop
 	finish
 }
@@ -656,6 +682,7 @@ test_ttl
 test_names
 test_words
 test_buffers
+test_side_band
 test_refused
 test_limits
 test_user

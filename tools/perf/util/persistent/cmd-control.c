@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent stop, disable and enable: what is done to each event of a session.
+ * perf persistent stop, clear, disable and enable: what is done to each event of a
+ * session.
  */
 #include "cmd.h"
 
@@ -12,21 +13,18 @@
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <subcmd/parse-options.h>
+#include "change.h"
+#include "cmd-dump.h"
 #include "debug.h"
 #include "info.h"
 #include "registry.h"
 
-/* What is done to a session as a whole */
+/* What is done to a session, or to a member of it: its number, or -1 */
 struct persistent_action {
 	const char	*verb;
 	const char	*done;
-	int		(*fn)(struct persistent_info *info);
+	int		(*fn)(struct persistent_info *info, int member);
 };
-
-static int control__stop(struct persistent_info *info)
-{
-	return persistent__end(info->id);
-}
 
 static bool control__has_side_band(struct persistent_info *info)
 {
@@ -39,16 +37,14 @@ static bool control__has_side_band(struct persistent_info *info)
 
 /*
  * No sample without the side-band that says what its task is called: that is
- * enabled first and disabled last. All the rest follows at once.
+ * enabled first, and disabled or held last. All the rest follows at once.
  */
-static int control__set(struct persistent_info *info, u32 flags)
+static int control__set_in_order(struct persistent_info *info, int fd, int member, u32 flags)
 {
-	bool ordered = control__has_side_band(info), enable = flags & PERF_PERSISTENT_SET_ENABLE;
+	bool ordered = member < 0 && control__has_side_band(info);
+	bool enable = flags & PERF_PERSISTENT_SET_ENABLE;
 	struct perf_persistent_set set = { .flags = flags };
-	int err = 0, fd = persistent__open_any(info->id);
-
-	if (fd < 0)
-		return fd == -ENOENT ? 0 : fd;
+	int err = 0;
 
 	for (u32 i = 0; ordered && i < info->nr_members; i++) {
 		if (!info->members[i].known || persistent_info__is_side_band(info, i) != enable)
@@ -60,49 +56,121 @@ static int control__set(struct persistent_info *info, u32 flags)
 			break;
 		err = 0;
 	}
-	set.member = 0;
-	if (!err)
-		err = persistent__set(fd, &set);
+	set.member = member + 1;
+	return err ?: persistent__set(fd, &set);
+}
+
+static int control__set(struct persistent_info *info, int member, u32 flags)
+{
+	int err, fd = persistent__open_any(info->id);
+
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
+
+	err = control__set_in_order(info, fd, member, flags);
 	close(fd);
 	/* Somebody else has stopped it meanwhile. */
-	return err == -ENOENT || err == -EINVAL ? 0 : err;
+	return err == -ENOENT || err == -ESRCH || err == -EINVAL ? 0 : err;
 }
 
-static int control__disable(struct persistent_info *info)
+static int control__disable(struct persistent_info *info, int member)
 {
-	return control__set(info, PERF_PERSISTENT_SET_DISABLE);
+	return control__set(info, member, PERF_PERSISTENT_SET_DISABLE);
 }
 
-static int control__enable(struct persistent_info *info)
+static int control__enable(struct persistent_info *info, int member)
 {
-	return control__set(info, PERF_PERSISTENT_SET_ENABLE);
+	return control__set(info, member, PERF_PERSISTENT_SET_ENABLE);
 }
 
+static int control__clear(struct persistent_info *info, int member __maybe_unused)
+{
+	return persistent__clear(info);
+}
+
+/* What stop --dump writes; without a path, nothing. */
+static struct persistent_dump stop_dump = { .option = "--dump" };
+
+/*
+ * Held, nothing is recorded between the dump and the end. If the dump fails, or is
+ * killed, the view is closed and has all go on that was enabled.
+ */
+static int control__dump_and_stop(struct persistent_info *info)
+{
+	int err, fd = persistent__open_any(info->id);
+
+	if (fd < 0)
+		return fd;
+
+	err = control__set_in_order(info, fd, -1, PERF_PERSISTENT_SET_HOLD);
+	if (!err && persistent_dump__run(&stop_dump, info->id))
+		err = -ECANCELED;
+	if (!err)
+		err = persistent__end(info->id);
+	close(fd);
+	return err;
+}
+
+static int control__stop(struct persistent_info *info, int member __maybe_unused)
+{
+	return stop_dump.path ? control__dump_and_stop(info) : persistent__end(info->id);
+}
+
+/* The dump itself may go to standard output. */
+static FILE *control__messages(void)
+{
+	return stop_dump.path && !strcmp(stop_dump.path, "-") ? stderr : stdout;
+}
+
+static const struct persistent_action action_clear = { "clear", "cleared", control__clear };
 static const struct persistent_action action_stop = { "stop", "stopped", control__stop };
 static const struct persistent_action action_disable = { "disable", "disabled", control__disable };
 static const struct persistent_action action_enable = { "enable", "enabled", control__enable };
+
+static bool control_mine, control_all;
+static const char *control_event;
+
+static const struct option control_options[] = {
+	OPT_BOOLEAN(0, "mine", &control_mine, "all sessions that belong to the caller"),
+	OPT_BOOLEAN(0, "all", &control_all, "all sessions, whoever they belong to"),
+	OPT_INCR('v', "verbose", &verbose, "be more verbose"),
+	OPT_END()
+};
+
+static const struct option switch_options[] = {
+	OPT_STRING(0, "event", &control_event, "event", "only this event, by name or number"),
+	OPT_PARENT(control_options)
+};
 
 static int persistent__act_id(const struct persistent_action *action, u32 id)
 {
 	struct persistent_info info;
 	char buf[STRERR_BUFSIZE];
-	int err = persistent_info__init(&info, id);
+	int member = -1, err = persistent_info__init(&info, id);
 
+	if (!err && control_event) {
+		member = persistent_info__find_member(&info, control_event);
+		if (member < 0) {
+			persistent_info__exit(&info);
+			return member;
+		}
+	}
 	if (!err) {
-		err = action->fn(&info);
+		err = action->fn(&info, member);
 		persistent_info__exit(&info);
 	}
 
-	if (err)
+	if (err == -ECANCELED)
+		pr_err("session '%s' was not dumped, so it goes on as before\n", info.name);
+	else if (err)
 		pr_err("cannot %s session '%s': %s\n", action->verb, info.name,
 		       persistent__strerror(id, err, buf, sizeof(buf)));
 	else
-		printf("%s: id %u %s\n", info.name, id, action->done);
+		fprintf(control__messages(), "%s: id %u %s\n", info.name, id, action->done);
 	return err;
 }
 
-static int persistent__act(const struct persistent_action *action, int argc, const char **argv,
-			   bool mine)
+static int persistent__act(const struct persistent_action *action, int argc, const char **argv)
 {
 	int done = 0, err;
 	u32 *ids;
@@ -112,68 +180,84 @@ static int persistent__act(const struct persistent_action *action, int argc, con
 		return nr;
 
 	for (int i = 0; i < nr; i++) {
-		if (mine && persistent__number(ids[i], "uid") != geteuid())
+		if (control_mine && persistent__number(ids[i], "uid") != geteuid())
 			continue;
 		err = persistent__act_id(action, ids[i]) ?: err;
 		done++;
 	}
 	free(ids);
 	if (!done && !argc)
-		printf("no session %sto %s\n", mine ? "of yours " : "", action->verb);
+		fprintf(control__messages(), "no session %sto %s\n",
+			control_mine ? "of yours " : "", action->verb);
 	return err;
 }
 
 static int control__cmd(int argc, const char **argv, const struct persistent_cmd *cmd,
-			const struct persistent_action *action)
+			const struct option *options, const struct persistent_action *action)
 {
-	bool mine = false, all = false;
-	const struct option options[] = {
-		OPT_BOOLEAN(0, "mine", &mine, "all sessions that belong to the caller"),
-		OPT_BOOLEAN(0, "all", &all, "all sessions, whoever they belong to"),
-		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
-		OPT_END()
-	};
 	const char * const usage[] = { cmd->usage, NULL };
 
 	argc = parse_options(argc, argv, options, usage, 0);
-	if ((mine + all + !!argc) != 1)
+	if ((control_mine + control_all + !!argc) != 1)
 		usage_with_options(usage, options);
+	if (stop_dump.path && persistent_dump__prepare(&stop_dump, argc != 1))
+		return -EINVAL;
 
-	return persistent__act(action, argc, argv, mine);
+	return persistent__act(action, argc, argv);
 }
 
 static int disable__cmd(int argc, const char **argv)
 {
-	return control__cmd(argc, argv, &persistent_cmd_disable, &action_disable);
+	return control__cmd(argc, argv, &persistent_cmd_disable, switch_options, &action_disable);
 }
 
 const struct persistent_cmd persistent_cmd_disable = {
 	.name	= "disable",
 	.usage	=
-		"perf persistent disable <name|id>...|--mine|--all   neither count nor sample until enabled",
+		"perf persistent disable [--event <event>] <name|id>...|--mine|--all   neither count nor sample until enabled",
 	.fn	= disable__cmd,
 };
 
 static int enable__cmd(int argc, const char **argv)
 {
-	return control__cmd(argc, argv, &persistent_cmd_enable, &action_enable);
+	return control__cmd(argc, argv, &persistent_cmd_enable, switch_options, &action_enable);
 }
 
 const struct persistent_cmd persistent_cmd_enable = {
 	.name	= "enable",
 	.usage	=
-		"perf persistent enable <name|id>...|--mine|--all   count and sample again",
+		"perf persistent enable [--event <event>] <name|id>...|--mine|--all   count and sample again",
 	.fn	= enable__cmd,
+};
+
+static int clear__cmd(int argc, const char **argv)
+{
+	return control__cmd(argc, argv, &persistent_cmd_clear, control_options, &action_clear);
+}
+
+const struct persistent_cmd persistent_cmd_clear = {
+	.name	= "clear",
+	.usage	=
+		"perf persistent clear <name|id>...|--mine|--all   have counts and buffers begin anew",
+	.fn	= clear__cmd,
 };
 
 static int stop__cmd(int argc, const char **argv)
 {
-	return control__cmd(argc, argv, &persistent_cmd_stop, &action_stop);
+	const struct option options[] = {
+		OPT_STRING(0, "dump", &stop_dump.path, "file",
+			   "write all that was recorded to a perf.data first, - for stdout"),
+		OPT_BOOLEAN('N', "no-buildid-cache", &stop_dump.no_buildid_cache,
+			    "with --dump: do not update the buildid cache"),
+		OPT_PARENT(control_options)
+	};
+
+	return control__cmd(argc, argv, &persistent_cmd_stop, options, &action_stop);
 }
 
 const struct persistent_cmd persistent_cmd_stop = {
 	.name	= "stop",
 	.usage	=
-		"perf persistent stop <name|id>...|--mine|--all   end sessions",
+		"perf persistent stop [--dump <file>] <name|id>...|--mine|--all   end sessions",
 	.fn	= stop__cmd,
 };

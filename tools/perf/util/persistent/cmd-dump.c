@@ -2,7 +2,7 @@
 /*
  * perf persistent dump: snapshots of sessions that go on, each as a perf.data.
  */
-#include "cmd.h"
+#include "cmd-dump.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -18,6 +18,7 @@
 #include <linux/time64.h>
 #include <subcmd/parse-options.h>
 #include <sys/stat.h>
+#include "cmd.h"
 #include "data.h"
 #include "debug.h"
 #include "evlist.h"
@@ -95,16 +96,6 @@ static void dump_progress__stop(struct dump_progress *progress)
 		fputc('\n', stderr);
 }
 
-/* What was asked for; @path may have %n for the name, and what strftime(3) knows. */
-struct persistent_dump {
-	const char	*path;
-	const char	*last_str;
-	const char	*max_size_str;
-	u64		last;
-	u64		max_size;
-	bool		all;
-};
-
 static void dump__report(struct persistent_reader *reader, const char *name, u32 id)
 {
 	struct persistent_output *output = &dump_output;
@@ -168,6 +159,7 @@ static int dump__write(const struct persistent_dump *dump, struct evlist *evlist
 	if (err)
 		return err;
 
+	dump_output.cache_build_ids = !dump->no_buildid_cache;
 	err = dump__write_buffers(dump, reader);
 	if (!err)
 		return persistent_output__close(&dump_output);
@@ -175,8 +167,8 @@ static int dump__write(const struct persistent_dump *dump, struct evlist *evlist
 	return err;
 }
 
-static int dump__run(const struct persistent_dump *dump, u32 id, const char *name,
-		     const char *path)
+static int dump__write_session(const struct persistent_dump *dump, u32 id, const char *name,
+			       const char *path)
 {
 	struct target target = { .system_wide = true };
 	struct evlist *evlist = evlist__new();
@@ -219,8 +211,10 @@ static const char *dump__find_name(const char *format)
 }
 
 /* A name has no % in it, so strftime() leaves it alone. */
-static int dump__expand_path(const char *format, const char *name, char *path, size_t size)
+static int dump__expand_path(const struct persistent_dump *dump, const char *name, char *path,
+			     size_t size)
 {
+	const char *format = dump->path;
 	struct strbuf sb = STRBUF_INIT;
 	time_t now = time(NULL);
 	const char *found;
@@ -234,7 +228,7 @@ static int dump__expand_path(const char *format, const char *name, char *path, s
 	if (!err)
 		err = strbuf_addstr(&sb, format);
 	if (!err && (!localtime_r(&now, &tm) || !strftime(path, size, sb.buf, &tm))) {
-		pr_err("-o %s: no name of a file\n", sb.buf);
+		pr_err("%s %s: no name of a file\n", dump->option, sb.buf);
 		err = -EINVAL;
 	}
 	strbuf_release(&sb);
@@ -242,7 +236,7 @@ static int dump__expand_path(const char *format, const char *name, char *path, s
 }
 
 /* Returns 0 or, having said what is wrong, a negative error. */
-static int dump__run_id(const struct persistent_dump *dump, u32 id)
+int persistent_dump__run(const struct persistent_dump *dump, u32 id)
 {
 	char name[PERF_PERSISTENT_NAME_MAX], path[PATH_MAX];
 	int err = persistent__check_buffer(id);
@@ -250,8 +244,8 @@ static int dump__run_id(const struct persistent_dump *dump, u32 id)
 	if (!persistent__name(id, name))
 		snprintf(name, sizeof(name), "%u", id);
 	if (!err)
-		err = dump__expand_path(dump->path, name, path, sizeof(path));
-	return err ?: dump__run(dump, id, name, path);
+		err = dump__expand_path(dump, name, path, sizeof(path));
+	return err ?: dump__write_session(dump, id, name, path);
 }
 
 static int dump__run_ids(const struct persistent_dump *dump, int argc, const char **argv)
@@ -266,7 +260,7 @@ static int dump__run_ids(const struct persistent_dump *dump, int argc, const cha
 	for (int i = 0; i < nr; i++) {
 		if (!argc && !persistent__number(ids[i], "buffer_bytes"))
 			continue;
-		err = dump__run_id(dump, ids[i]) ?: err;
+		err = persistent_dump__run(dump, ids[i]) ?: err;
 		done++;
 	}
 	free(ids);
@@ -275,16 +269,15 @@ static int dump__run_ids(const struct persistent_dump *dump, int argc, const cha
 	return err;
 }
 
-static int dump__check_path(struct persistent_dump *dump, bool several)
+static int dump__check_path(const struct persistent_dump *dump, bool several)
 {
-	if (!dump->path)
-		dump->path = several ? "perf.data.%n" : "perf.data";
 	if (several && !dump__find_name(dump->path)) {
-		pr_err("-o %s: each session needs a file of its own, as -o %s.%%n gives them\n",
-		       dump->path, strcmp(dump->path, "-") ? dump->path : "perf.data");
+		pr_err("%s %s: each session needs a file of its own, as %s %s.%%n gives them\n",
+		       dump->option, dump->path, dump->option,
+		       strcmp(dump->path, "-") ? dump->path : "perf.data");
 		return -EINVAL;
 	}
-	return strcmp(dump->path, "-") ? 0 : persistent_output__check_stdout();
+	return strcmp(dump->path, "-") ? 0 : persistent_output__check_stdout(dump->option);
 }
 
 static void dump__catch_signals(void)
@@ -298,9 +291,22 @@ static void dump__catch_signals(void)
 	}
 }
 
+/* Returns 0 or, having said what is wrong, a negative error. */
+int persistent_dump__prepare(struct persistent_dump *dump, bool several)
+{
+	int err = dump__check_path(dump, several);
+
+	if (err)
+		return err;
+
+	symbol__init(NULL);
+	dump__catch_signals();
+	return 0;
+}
+
 static int dump__cmd(int argc, const char **argv)
 {
-	struct persistent_dump dump = {};
+	struct persistent_dump dump = { .option = "-o", .no_buildid_cache = true };
 	const struct option options[] = {
 		OPT_STRING('o', "output", &dump.path, "file",
 			   "output file name (default: perf.data, or perf.data.%n), - for stdout"),
@@ -309,27 +315,28 @@ static int dump__cmd(int argc, const char **argv)
 			   "only samples of so long before the newest, as 30s"),
 		OPT_STRING(0, "max-size", &dump.max_size_str, "size",
 			   "only the newest samples that fit, as 10M"),
+		OPT_BOOLEAN('N', "no-buildid-cache", &dump.no_buildid_cache,
+			    "do not update the buildid cache (default; --buildid-cache does)"),
 		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 		OPT_BOOLEAN('q', "quiet", &quiet, "do not print the summary and the progress"),
 		OPT_END()
 	};
 	const char * const usage[] = { persistent_cmd_dump.usage, NULL };
+	bool several;
 	int err;
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (dump.all == !!argc)
 		usage_with_options(usage, options);
-	err = persistent__check_time("--last", dump.last_str, &dump.last) ?:
-	      persistent__parse_size("--max-size", dump.max_size_str, &dump.max_size) ?:
-	      dump__check_path(&dump, dump.all || argc > 1);
-	if (err)
-		return err;
-
+	several = dump.all || argc > 1;
+	if (!dump.path)
+		dump.path = several ? "perf.data.%n" : "perf.data";
 	if (quiet)
 		perf_quiet_option();
-	symbol__init(NULL);
-	dump__catch_signals();
-	return dump__run_ids(&dump, argc, argv);
+	err = persistent__check_time("--last", dump.last_str, &dump.last) ?:
+	      persistent__parse_size("--max-size", dump.max_size_str, &dump.max_size) ?:
+	      persistent_dump__prepare(&dump, several);
+	return err ?: dump__run_ids(&dump, argc, argv);
 }
 
 const struct persistent_cmd persistent_cmd_dump = {

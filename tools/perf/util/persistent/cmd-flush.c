@@ -108,7 +108,7 @@ static int flush__write_lost(struct persistent_flush *flush)
 	struct persistent_instance *instance;
 	struct evsel *evsel;
 	int err, idx, thread;
-	u64 lost, *before;
+	u64 lost, *before, since;
 
 	evlist__for_each_entry(flush->evlist, evsel) {
 		evsel__for_each_persistent(evsel, idx, thread, instance) {
@@ -117,10 +117,13 @@ static int flush__write_lost(struct persistent_flush *flush)
 			if (!before)
 				return -ENOMEM;
 			err = evsel__persistent_lost_records(evsel, idx, thread, &lost);
-			if (!err && lost > *before)
+			/* What was lost before a clear was cleared with the rest. */
+			since = max(*before, instance->base_lost);
+			lost += instance->base_lost;
+			if (!err && lost > since)
 				err = persistent_output__put_lost(&flush->output, evsel,
 								  instance->info.event_id,
-								  lost - *before);
+								  lost - since);
 			if (err)
 				return err;
 			*before = lost;
@@ -308,7 +311,7 @@ static int flush__check(const char *path, struct persistent_rotation *rotation)
 	else if (rotation->keep && !rotates)
 		pr_err("--keep: when is the log to be rotated? Add --max-size or --max-age\n");
 	else
-		return strcmp(path, "-") ? 0 : persistent_output__check_stdout();
+		return strcmp(path, "-") ? 0 : persistent_output__check_stdout("-o");
 	return -EINVAL;
 }
 

@@ -8,7 +8,7 @@
 
 /*
  * A session of the list. What sysfs tells is always there, and the instances if
- * the caller may read it: without, nr is a negative error.
+ * the caller may read it: without, nr is a negative error, and so is includes_guests.
  */
 struct list_entry {
 	u32				id;
@@ -20,6 +20,7 @@ struct list_entry {
 	u64				bytes;
 	u64				lost;
 	char				*events;
+	int				includes_guests;
 	int				nr;
 	struct perf_persistent_query	query;
 	struct perf_persistent_info	*instances;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent read: what sessions have counted since they were started. One
+ * perf persistent read: what sessions have counted since they were started, or cleared. One
  * query tells the counts of all instances, also of those whose target has died.
  */
 #include "cmd.h"
@@ -265,7 +265,7 @@ static bool persistent_print__is_text(const struct persistent_print *print)
 static void persistent_read__begin(struct persistent_read *read_counts)
 {
 	struct json_out *out = &read_counts->json;
-	u64 age = read_counts->info.query.age;
+	u64 age = read_counts->info.query.age, cleared = read_counts->info.query.cleared;
 	u32 id = read_counts->info.id;
 
 	if (read_counts->print->json) {
@@ -273,10 +273,15 @@ static void persistent_read__begin(struct persistent_read *read_counts)
 		json_out__string(out, "name", read_counts->info.name);
 		json_out__number(out, "id", id);
 		json_out__number(out, "age_ns", age);
+		if (cleared)
+			json_out__number(out, "cleared_ns", cleared);
 		json_out__begin(out, "counts", '[');
 	} else if (persistent_print__is_text(read_counts->print)) {
-		printf("%s, id %u, started %.3f seconds ago:\n\n", read_counts->info.name, id,
+		printf("%s, id %u, started %.3f seconds ago", read_counts->info.name, id,
 		       (double)age / NSEC_PER_SEC);
+		if (cleared)
+			printf(", cleared %.3f seconds ago", (double)cleared / NSEC_PER_SEC);
+		printf(":\n\n");
 	}
 }
 

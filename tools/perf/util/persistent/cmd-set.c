@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent set and mark: change what a session is called, how long it lives and
- * who may do what with it, and put a text into the buffers.
+ * perf persistent set and mark: change what a session is called, how long it lives, who
+ * may do what with it, and how its events are filtered and sampled; and put a text into
+ * the buffers.
  */
 #include "cmd.h"
 
@@ -16,6 +17,7 @@
 #include <subcmd/parse-options.h>
 #include <api/fs/fs.h>
 #include "cap.h"
+#include "change.h"
 #include "debug.h"
 #include "registry.h"
 #include "start-spec.h"
@@ -28,6 +30,8 @@ struct set_options {
 	const char	*mode;
 	const char	*owner;
 	const char	*group;
+
+	struct persistent_change change;
 };
 
 static int set__parse_owner(struct perf_persistent_set *set, const char *str)
@@ -83,11 +87,11 @@ static int set__parse_name(struct perf_persistent_set *set, const char *str)
 	return persistent_spec__check_name("--name ", str);
 }
 
-static int set__parse(struct perf_persistent_set *set, const struct set_options *options)
+static int set__parse(struct perf_persistent_set *set, struct set_options *options)
 {
-	int err = 0;
+	int err = persistent_change__parse(&options->change, set);
 
-	if (options->name)
+	if (!err && options->name)
 		err = set__parse_name(set, options->name);
 	if (!err && options->ttl)
 		err = set__parse_ttl(set, options->ttl);
@@ -125,10 +129,12 @@ static bool set__is_ttl_too_long(const struct perf_persistent_set *set, char *bu
 	return true;
 }
 
-static const char *set__strerror(u32 id, const struct perf_persistent_set *set, int err,
+static const char *set__strerror(u32 id, const struct perf_persistent_set *set,
+				 const struct persistent_change *change, int err,
 				 char *buf, size_t size)
 {
 	char name[PERF_PERSISTENT_NAME_MAX];
+	const char *why;
 
 	if (err == -EEXIST) {
 		scnprintf(buf, size, "the name '%s' is taken (see 'perf persistent list')",
@@ -141,17 +147,23 @@ static const char *set__strerror(u32 id, const struct perf_persistent_set *set, 
 		return buf;
 	if (err == -EINVAL && !persistent__name(id, name))
 		err = -ENOENT;
+	why = err == -EINVAL ? persistent_change__why_invalid(change, buf, size) : NULL;
+	if (why)
+		return why;
 	return persistent__strerror(id, err, buf, size);
 }
 
-static int set__run(const char *str, struct perf_persistent_set *set, const char *verb,
-		    const char *done)
+static int set__run(const char *str, struct perf_persistent_set *set,
+		    struct persistent_change *change, const char *verb, const char *done)
 {
 	char name[PERF_PERSISTENT_NAME_MAX], buf[STRERR_BUFSIZE];
 	int err, fd, id = persistent__find(str);
 
 	if (id < 0)
 		return id;
+	err = persistent_change__apply(change, id, set);
+	if (err)
+		return err;
 
 	fd = persistent__open_any(id);
 	err = fd < 0 ? fd : persistent__set(fd, set);
@@ -159,7 +171,7 @@ static int set__run(const char *str, struct perf_persistent_set *set, const char
 		close(fd);
 	if (err)
 		pr_err("cannot %s session '%s': %s\n", verb, str,
-		       set__strerror(id, set, err, buf, sizeof(buf)));
+		       set__strerror(id, set, change, err, buf, sizeof(buf)));
 	else
 		printf("%s: id %d %s\n", persistent__name(id, name) ?: str, id, done);
 	return err;
@@ -177,6 +189,15 @@ static int set__cmd(int argc, const char **argv)
 			   "who may do what, in octal digits, e.g. 0640"),
 		OPT_STRING(0, "owner", &values.owner, "user", "new owner"),
 		OPT_STRING(0, "group", &values.group, "group", "new group"),
+		OPT_STRING(0, "event", &values.change.event, "event",
+			   "the event that gets a filter, period or frequency, by name or number"),
+		OPT_STRING(0, "filter", &values.change.filter, "filter",
+			   "new filter of tracepoints"),
+		OPT_STRING(0, "add-filter", &values.change.add_filter, "filter",
+			   "filter on top of the one that they have"),
+		OPT_BOOLEAN(0, "drop-filter", &values.change.drop_filter, "no filter any more"),
+		OPT_STRING(0, "period", &values.change.period, "n", "new sampling period"),
+		OPT_STRING(0, "freq", &values.change.freq, "n", "new sampling frequency"),
 		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 		OPT_END()
 	};
@@ -192,20 +213,24 @@ static int set__cmd(int argc, const char **argv)
 		return err;
 	if (!set.flags)
 		usage_with_options_msg(usage, options, "nothing to set");
-	return set__run(argv[0], &set, "change", "changed");
+	err = set__run(argv[0], &set, &values.change, "change", "changed");
+	persistent_change__exit(&values.change);
+	return err;
 }
 
 const struct persistent_cmd persistent_cmd_set = {
 	.name	= "set",
 	.usage	=
-		"perf persistent set [--name <name>] [--ttl <time>] [--mode <mode>] [--owner <user>] [--group <group>] <name|id>\n"
-		"                                                         change what it is called, how long it lives, who may do what",
+		"perf persistent set [--name <name>] [--ttl <time>] [--mode <mode>] [--owner <user>] [--group <group>]\n"
+		"                           [--event <event>] [--filter <filter> | --add-filter <filter> | --drop-filter] [--period <n> | --freq <n>] <name|id>\n"
+		"                                                         change what it is called, how long it lives, who may do what, how it is filtered and sampled",
 	.fn	= set__cmd,
 };
 
 static int mark__cmd(int argc, const char **argv)
 {
 	struct perf_persistent_set set = { .flags = PERF_PERSISTENT_SET_MARK };
+	struct persistent_change none = {};
 	const struct option options[] = {
 		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 		OPT_END()
@@ -222,7 +247,7 @@ static int mark__cmd(int argc, const char **argv)
 		return -EINVAL;
 	}
 	set.mark = (u64)(unsigned long)argv[1];
-	return set__run(argv[0], &set, "mark", "marked");
+	return set__run(argv[0], &set, &none, "mark", "marked");
 }
 
 const struct persistent_cmd persistent_cmd_mark = {

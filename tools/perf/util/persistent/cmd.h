@@ -12,6 +12,7 @@
 struct persistent_cmd {
 	const char	*name;
 	const char	*usage;
+	/* Returns an exit status or, having said what is wrong, a negative error. */
 	int		(*fn)(int argc, const char **argv);
 };
 
@@ -21,8 +22,12 @@ extern const struct persistent_cmd persistent_cmd_dump;
 extern const struct persistent_cmd persistent_cmd_flush;
 extern const struct persistent_cmd persistent_cmd_enable;
 extern const struct persistent_cmd persistent_cmd_disable;
+extern const struct persistent_cmd persistent_cmd_clear;
+extern const struct persistent_cmd persistent_cmd_add;
+extern const struct persistent_cmd persistent_cmd_drop;
 extern const struct persistent_cmd persistent_cmd_set;
 extern const struct persistent_cmd persistent_cmd_mark;
+extern const struct persistent_cmd persistent_cmd_reserve;
 extern const struct persistent_cmd persistent_cmd_stop;
 
 /*

@@ -85,6 +85,25 @@ bool persistent_info__includes_guests(struct persistent_info *info, u32 member)
 	return !attr->exclude_guest && persistent__is_cpu_pmu(attr->type);
 }
 
+/*
+ * Whether some of its events keep KVM from giving guests the PMU; a negative
+ * error if that is not for the caller to know.
+ */
+int persistent__includes_guests(u32 id)
+{
+	struct persistent_info info;
+	bool includes = false;
+	int err;
+
+	err = persistent_info__init(&info, id);
+	if (err)
+		return err;
+	for (u32 i = 0; i < info.nr_members; i++)
+		includes |= info.members[i].known && persistent_info__includes_guests(&info, i);
+	persistent_info__exit(&info);
+	return includes;
+}
+
 static void persistent_details__find_where(struct persistent_details *details)
 {
 	struct perf_persistent_info *self = &details->query.self;

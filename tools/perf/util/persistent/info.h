@@ -32,6 +32,7 @@ int persistent_info__init(struct persistent_info *info, u32 id);
 void persistent_info__exit(struct persistent_info *info);
 bool persistent_info__is_side_band(struct persistent_info *info, u32 member);
 bool persistent_info__includes_guests(struct persistent_info *info, u32 member);
+int persistent__includes_guests(u32 id);
 
 /*
  * One instance, of which more is known than the list of instances tells.
@@ -49,6 +50,7 @@ static inline u32 persistent_details__instance(const struct persistent_details *
 	return details->query.self.instance + 1;
 }
 
+int persistent__clear(struct persistent_info *info);
 int persistent__details(int fd, struct persistent_details *details);
 int persistent_info__details(struct persistent_info *info, int i,
 			     struct persistent_details *details);
@@ -78,8 +80,8 @@ int persistent__parse_types(char *types, char sep, struct strbuf *sb);
 int persistent__types(u32 id, char sep, struct strbuf *sb);
 char *persistent__fit_events(const char *events, int width);
 bool persistent__is_cpu_pmu(u32 type);
+bool persistent__types_have_cpu_pmu(const char *types);
 bool persistent__has_cpu_pmu(u32 id);
-int persistent__includes_guests(u32 id);
 char *persistent__describe(const char *name);
 
 #endif /* __PERF_PERSISTENT_INFO_H */

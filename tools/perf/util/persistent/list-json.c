@@ -121,7 +121,6 @@ static void json__instances(struct json_out *out, const struct list_entry *entry
 static void json__events(struct json_out *out, struct list_entry *entry)
 {
 	char *events = entry->events, *event;
-	int includes_guests = persistent__includes_guests(entry->id);
 
 	json_out__begin(out, "events", '[');
 	while (*events && (event = strsep(&events, "\n"))) {
@@ -130,8 +129,8 @@ static void json__events(struct json_out *out, struct list_entry *entry)
 			break;
 	}
 	json_out__end(out, ']');
-	if (includes_guests >= 0)
-		json_out__bool(out, "includes-guests", includes_guests);
+	if (entry->includes_guests >= 0)
+		json_out__bool(out, "includes-guests", entry->includes_guests);
 }
 
 static void json__entry(struct json_out *out, struct list_entry *entry)

@@ -300,6 +300,7 @@ static int set__fill_evsel(struct persistent_set *set, struct evsel *evsel, int 
 					  perf_cpu_map__idx(evsel->core.cpus, cpu),
 					  set->places[i].thread);
 		instance->info = set->places[i].info;
+		instance->base_lost = instance->info.lost_before;
 	}
 	return 0;
 }

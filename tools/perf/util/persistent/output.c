@@ -18,6 +18,7 @@
 #include <internal/lib.h>
 #include <internal/xyarray.h>
 #include <sys/stat.h>
+#include "build-id.h"
 #include "clockid.h"
 #include "debug.h"
 #include "event.h"
@@ -192,11 +193,12 @@ int persistent_output__begin_pipe(struct persistent_output *output)
 }
 
 /* A perf.data in a pipe makes a terminal unusable. */
-int persistent_output__check_stdout(void)
+int persistent_output__check_stdout(const char *option)
 {
 	if (!isatty(STDOUT_FILENO))
 		return 0;
-	pr_err("-o -: standard output is a terminal: redirect it, or append '| perf script -i -'\n");
+	pr_err("%s -: standard output is a terminal: redirect it, or append '| perf script -i -'\n",
+	       option);
 	return -EINVAL;
 }
 
@@ -451,6 +453,39 @@ int persistent_output__measure(struct persistent_output *output, u64 *size)
 	return 0;
 }
 
+/* The maps of the kernel are there from the beginning. */
+static int persistent_output__process_mmap(const struct perf_tool *tool, union perf_event *event,
+					   struct perf_sample *sample, struct machine *machine)
+{
+	if (!(event->header.misc & PERF_RECORD_MISC_USER))
+		return 0;
+	return event->header.type == PERF_RECORD_MMAP2 ?
+	       perf_event__process_mmap2(tool, event, sample, machine) :
+	       perf_event__process_mmap(tool, event, sample, machine);
+}
+
+/*
+ * As perf record does at its end: read what was written, for the objects that have
+ * samples. An object that has gone, or cannot be read, is left out.
+ */
+static void persistent_output__cache_build_ids(struct persistent_output *output)
+{
+	struct perf_tool *tool = &output->tool;
+
+	tool->sample = build_id__mark_dso_hit;
+	tool->fork = perf_event__process_fork;
+	tool->exit = perf_event__process_exit;
+	tool->comm = perf_event__process_comm;
+	tool->namespaces = perf_event__process_namespaces;
+	tool->mmap = persistent_output__process_mmap;
+	tool->mmap2 = persistent_output__process_mmap;
+	symbol_conf.inline_name = false;
+	symbol_conf.ignore_vmlinux_buildid = true;
+	if (perf_session__process_events(output->session) ||
+	    perf_session__cache_build_ids(output->session))
+		pr_debug("not all objects of %s are in the build-id cache\n", output->path);
+}
+
 /* Some file systems report a full disk no sooner than at the last close. */
 static int persistent_output__finish(struct persistent_output *output)
 {
@@ -467,6 +502,8 @@ static int persistent_output__finish(struct persistent_output *output)
 		err = -errno;
 	else
 		err = persistent_output__check_room(fd);
+	if (!err && output->cache_build_ids)
+		persistent_output__cache_build_ids(output);
 
 	persistent_output__end_session(output);
 	if (close(fd) && !err)

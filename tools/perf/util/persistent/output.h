@@ -2,6 +2,7 @@
 #ifndef __PERF_PERSISTENT_OUTPUT_H
 #define __PERF_PERSISTENT_OUTPUT_H
 
+#include <stdbool.h>
 #include <linux/types.h>
 #include "data.h"
 #include "env.h"
@@ -31,6 +32,7 @@ struct persistent_output {
 	u64			samples;
 	u64			lost;
 	u64			lost_side_band;
+	bool			cache_build_ids;
 };
 
 int persistent_output__open(struct persistent_output *output, struct evlist *evlist,
@@ -38,7 +40,7 @@ int persistent_output__open(struct persistent_output *output, struct evlist *evl
 int persistent_output__append(struct persistent_output *output, struct evlist *evlist,
 			      const char *path, int fd);
 int persistent_output__begin_pipe(struct persistent_output *output);
-int persistent_output__check_stdout(void);
+int persistent_output__check_stdout(const char *option);
 int persistent_output__synthesize(struct persistent_output *output);
 int persistent_output__write(struct persistent_output *output, struct persistent_reader *reader);
 int persistent_output__put_lost(struct persistent_output *output, struct evsel *evsel,

@@ -117,6 +117,27 @@ static int persistent_buffer__mmap(struct persistent_buffer *buffer)
 	return persistent_buffer__wait_mmap(buffer);
 }
 
+/* How far @pos lies behind @other, in the direction in which the buffer is written */
+static s64 persistent_buffer__behind(struct persistent_buffer *buffer, u64 pos, u64 other)
+{
+	return buffer->backward ? pos - other : other - pos;
+}
+
+/*
+ * Records from before a clear are left out. Side-band is not: it names tasks that go
+ * on after that. What was being written at that time may not have been published yet.
+ */
+static void persistent_buffer__begin(struct persistent_buffer *buffer)
+{
+	u64 head = ring_buffer_read_head(buffer->base);
+
+	if (buffer->side_band)
+		buffer->start = 0;
+	else if (persistent_buffer__behind(buffer, head, buffer->start) > 0)
+		buffer->start = head;
+	buffer->cursor = buffer->start;
+}
+
 static int persistent_reader__count(struct persistent_reader *reader)
 {
 	struct persistent_instance *instance;
@@ -145,6 +166,9 @@ static int persistent_reader__add(struct persistent_reader *reader, struct evsel
 	buffer = persistent_reader__find(reader, info->buffer_id);
 	if (buffer) {
 		buffer->side_band &= evsel__is_dummy_event(evsel);
+		/* Not all that write to it were cleared at the same time. */
+		if (persistent_buffer__behind(buffer, info->buffer_start, buffer->start) > 0)
+			buffer->start = info->buffer_start;
 		return 0;
 	}
 
@@ -153,6 +177,7 @@ static int persistent_reader__add(struct persistent_reader *reader, struct evsel
 		.evlist	   = reader->evlist,
 		.id	   = info->buffer_id,
 		.fd	   = fd,
+		.start	   = info->buffer_start,
 		.cpu	   = info->cpu,
 		.side_band = evsel__is_dummy_event(evsel),
 		.in_part   = evsel->persistent->some_cpus,
@@ -197,6 +222,8 @@ int persistent_reader__init(struct persistent_reader *reader, struct evlist *evl
 		       evsel__name(evlist__first(evlist)));
 		return -ENODATA;
 	}
+	for (int i = 0; i < reader->nr; i++)
+		persistent_buffer__begin(&reader->buffers[i]);
 	return 0;
 }
 
@@ -446,10 +473,13 @@ void persistent_reader__skip(struct persistent_reader *reader)
 	for (int i = 0; i < reader->nr; i++) {
 		struct persistent_buffer *buffer = &reader->buffers[i];
 
-		if (buffer->consumes)
-			buffer->cursor = READ_ONCE(buffer->base->data_tail);
-		else
+		if (!buffer->consumes) {
 			buffer->cursor = ring_buffer_read_head(buffer->base);
+			continue;
+		}
+		buffer->cursor = READ_ONCE(buffer->base->data_tail);
+		if ((s64)(buffer->start - buffer->cursor) > 0)
+			buffer->cursor = buffer->start;
 	}
 }
 

@@ -18,6 +18,7 @@ union perf_event;
  * position is the reader's own: others read the same buffer at the same time,
  * and nothing that is done here changes what they find, unless it consumes.
  *
+ * @start:	    what lies before it was cleared
  * @lost_bytes:	    overwritten before this reader had them
  * @consumed_bytes: taken out by a consumer before this reader had them
  */
@@ -35,6 +36,7 @@ struct persistent_buffer {
 	int				nr_polled;
 	struct perf_event_mmap_page	*base;
 	u64				size;
+	u64				start;
 	u64				cursor;
 	void				*data;
 	u64				len;

@@ -28,7 +28,7 @@
 #define PROBES_A_LOOK	65536
 
 /* Most have no more, so that one query is enough. */
-#define ROOM_FOR_INSTANCES	64
+#define ROOM_FOR_INSTANCES	256
 
 #define END_TIMEOUT_MSEC	10000
 
@@ -190,7 +190,12 @@ const char *persistent__strerror(u32 id, int err, char *buf, size_t size)
 			  persistent__owner(id, owner, sizeof(owner)));
 		return buf;
 	case -ENOENT:
+	case -ESRCH:
 		return "it has ended";
+	case -EBUSY:
+		return "another process consumes its buffers (flush, perf record --consume)";
+	case -EALREADY:
+		return "all tasks that it is of have exited";
 	case -EMFILE:
 		return "too many open files (ulimit -n)";
 	default:
@@ -258,6 +263,17 @@ static int persistent__find_own_name(const char *name)
 		 name);
 	/* What is too long with its prefix cannot be there. */
 	return persistent__valid_name(prefixed) ? persistent__find_name(prefixed) : -ENOENT;
+}
+
+/* Of what the user typed, and without a word if not */
+bool persistent__exists(const char *str)
+{
+	char name[PERF_PERSISTENT_NAME_MAX];
+	u32 id;
+
+	if (isdigit(str[0]))
+		return !persistent__parse_id(str, &id) && persistent__name(id, name);
+	return persistent__find_name(str) > 0 || persistent__find_own_name(str) > 0;
 }
 
 /*
@@ -366,24 +382,23 @@ int persistent__choose(int argc, const char **argv, u32 **ids, int *err)
 	return nr;
 }
 
-/*
- * A way of opening of its own: evsel__open() tries less and less of what was
- * asked for until the kernel agrees, and so would end with another event. The
- * count is that of this file alone, and begins when it is enabled.
- */
-int persistent__open(u32 id, u32 instance)
+static int persistent__reopen(u64 config, u32 instance)
 {
 	int fd, type = persistent__type();
 	struct perf_event_attr attr = {
 		.type	     = type,
 		.size	     = sizeof(attr),
-		.config	     = id | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT,
-		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
-		.disabled    = 1,
+		.config	     = config | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT,
 	};
 
 	if (type < 0)
 		return type;
+
+	if (!(config & PERF_PERSISTENT_HOLD_ONLY)) {
+		attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED |
+				   PERF_FORMAT_TOTAL_TIME_RUNNING;
+		attr.disabled = 1;
+	}
 
 	fd = sys_perf_event_open(&attr, -1, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
@@ -393,17 +408,38 @@ int persistent__open(u32 id, u32 instance)
  * Numbers of instances are not used again, so the first ones may be gone; how
  * many, its owner chooses, who must not be able to hide it by that.
  */
-int persistent__open_any(u32 id)
+static int persistent__reopen_any(u32 id, u64 config)
 {
 	char name[PERF_PERSISTENT_NAME_MAX];
 	int fd = -ENOENT;
 
 	for (u32 i = 0; i < UINT_MAX && fd == -ENOENT; i++) {
-		fd = persistent__open(id, i);
+		fd = persistent__reopen(config, i);
 		if (fd == -ENOENT && !(i % PROBES_A_LOOK) && !persistent__name(id, name))
 			break;
 	}
 	return fd;
+}
+
+/*
+ * A way of opening of its own: evsel__open() tries less and less of what was
+ * asked for until the kernel agrees, and so would end with another event. The
+ * count is that of this file alone, and begins when it is enabled.
+ */
+int persistent__open(u32 id, u32 instance)
+{
+	return persistent__reopen(id, instance);
+}
+
+int persistent__open_any(u32 id)
+{
+	return persistent__reopen_any(id, id);
+}
+
+/* For whoever may only hold it: nothing can be read but which instances are held. */
+int persistent__open_to_hold(u32 id)
+{
+	return persistent__reopen_any(id, id | PERF_PERSISTENT_HOLD_ONLY);
 }
 
 int persistent__query(int fd, struct perf_persistent_query *query)
@@ -438,26 +474,21 @@ int persistent__end(u32 id)
 			err = -ETIMEDOUT;
 	}
 	/* Somebody else was faster. */
-	return err == -ENOENT || err == -EINVAL ? 0 : err;
+	return err == -ENOENT || err == -ESRCH || err == -EINVAL ? 0 : err;
 }
 
 /*
- * Returns how many instances the id has and, asked for at once, what each is and
+ * Returns how many instances the session has and, asked for at once, what each is and
  * has counted; or a negative error. They may come and go while the room for them
  * is made.
  */
-int persistent__instances(u32 id, struct perf_persistent_query *query,
-			  struct perf_persistent_info **instances)
+int persistent__query_instances(int fd, struct perf_persistent_query *query,
+				struct perf_persistent_info **instances)
 {
 	u32 room, nr = ROOM_FOR_INSTANCES;
-	int err, fd;
+	int err;
 
 	*instances = NULL;
-	*query = (struct perf_persistent_query) {};
-	fd = persistent__open_any(id);
-	if (fd < 0)
-		return fd;
-
 	do {
 		free(*instances);
 		room = nr;
@@ -473,7 +504,6 @@ int persistent__instances(u32 id, struct perf_persistent_query *query,
 		err = persistent__query(fd, query);
 		nr = query->nr_instances;
 	} while (!err && nr > room);
-	close(fd);
 	/* It ended after it was opened. */
 	if (!err && !query->nr_instances)
 		err = -ENOENT;
@@ -482,6 +512,22 @@ int persistent__instances(u32 id, struct perf_persistent_query *query,
 		return err;
 	}
 	return query->nr_instances;
+}
+
+int persistent__instances(u32 id, struct perf_persistent_query *query,
+			  struct perf_persistent_info **instances)
+{
+	int fd, nr;
+
+	*instances = NULL;
+	*query = (struct perf_persistent_query) {};
+	fd = persistent__open_any(id);
+	if (fd < 0)
+		return fd;
+
+	nr = persistent__query_instances(fd, query, instances);
+	close(fd);
+	return nr;
 }
 
 /* Its owner chose the text, and it must not control the terminal of who reads it. */

@@ -17,6 +17,7 @@
  */
 int persistent__type(void);
 bool persistent__valid_name(const char *name);
+bool persistent__exists(const char *str);
 int persistent__find(const char *str);
 int persistent__choose(int argc, const char **argv, u32 **ids, int *err);
 int persistent__value(u32 id, const char *file, char *buf, size_t size);
@@ -32,9 +33,12 @@ char *persistent__printable(char *text);
 
 int persistent__open(u32 id, u32 instance);
 int persistent__open_any(u32 id);
+int persistent__open_to_hold(u32 id);
 int persistent__end(u32 id);
 int persistent__query(int fd, struct perf_persistent_query *query);
 int persistent__set(int fd, struct perf_persistent_set *set);
+int persistent__query_instances(int fd, struct perf_persistent_query *query,
+				struct perf_persistent_info **instances);
 int persistent__instances(u32 id, struct perf_persistent_query *query,
 			  struct perf_persistent_info **instances);
 int persistent__member(u32 id, u32 instance, struct perf_event_attr *attr,

@@ -179,7 +179,7 @@ int evsel__persistent_lost_records(struct evsel *evsel, int cpu_map_idx, int thr
 	/* Somebody stopped it, and what was lost at the end is not known. */
 	if (err == -EINVAL)
 		return 0;
-	*lost = query.self.lost - instance->base_lost;
+	*lost = query.self.lost_before + query.self.lost - instance->base_lost;
 	return err;
 }
 

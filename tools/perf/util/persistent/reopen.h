@@ -14,7 +14,7 @@ struct perf_thread_map;
 struct record_opts;
 struct xyarray;
 
-/* One event of a session, and what it had lost when this reader began */
+/* One event of a session, and what it had lost when it was cleared or this reader began */
 struct persistent_instance {
 	struct perf_persistent_info	info;
 	u64				base_lost;

@@ -392,8 +392,9 @@ int evlist__start_persistent_stat(struct evlist *evlist, struct perf_stat_config
 	};
 	int err = persistent_spec__parse(&start.spec, spec, argv);
 
-	if (!err && start.spec.until_full) {
-		pr_err("--persistent=%s: counts have no buffer that could be full\n", spec);
+	if (!err && (start.spec.until_full || start.spec.side_band_pages)) {
+		pr_err("--persistent=%s: counts have no buffers, leave out %s\n", spec,
+		       start.spec.until_full ? "full" : "sideband=");
 		err = -EINVAL;
 	}
 	if (!err)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What stands after --persistent=: the name of a session, whether it ends when it
- * is full, how long it is to live, and who else may use it.
+ * is full, how large its buffers for side-band are, how long it is to live, and who
+ * else may use it.
  */
 #include "start-spec.h"
 
@@ -12,12 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 #include <linux/capability.h>
+#include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/perf_event.h>
 #include <linux/string.h>
 #include <linux/zalloc.h>
 #include "cap.h"
 #include "debug.h"
+#include "evlist.h"
 #include "parse-events.h"
 #include "pmu.h"
 #include "pmus.h"
@@ -28,6 +31,15 @@ static bool persistent_spec__parse_full(struct persistent_spec *spec, const char
 {
 	spec->until_full = true;
 	return !value;
+}
+
+/* As with -m, but that no size at all is an error. */
+static bool persistent_spec__parse_side_band(struct persistent_spec *spec, const char *value)
+{
+	long pages = parse_pages_arg(value, 0, UINT_MAX);
+
+	spec->side_band_pages = max(pages, 0L);
+	return pages > 0;
 }
 
 static bool persistent_spec__parse_ttl(struct persistent_spec *spec, const char *value)
@@ -60,12 +72,14 @@ static const struct persistent_spec_option {
 	bool		(*parse)(struct persistent_spec *spec, const char *value);
 	const char	*wrong;
 } spec_options[] = {
-	{ "full",  persistent_spec__parse_full,	 "takes no value" },
-	{ "ttl",   persistent_spec__parse_ttl,
+	{ "full",     persistent_spec__parse_full,	"takes no value" },
+	{ "sideband", persistent_spec__parse_side_band,
+	  "is no size, write a number of pages, or one with B, K, M or G" },
+	{ "ttl",      persistent_spec__parse_ttl,
 	  "is no time to live, write a number from 1 and s, m, h or d" },
-	{ "mode",  persistent_spec__parse_mode,	 "is no mode, write octal digits, 0 to 0777" },
-	{ "group", persistent_spec__parse_group, "names no group" },
-	{ "owner", persistent_spec__parse_owner, "names no user" },
+	{ "mode",     persistent_spec__parse_mode,	"is no mode, write octal digits, to 0777" },
+	{ "group",    persistent_spec__parse_group,	"names no group" },
+	{ "owner",    persistent_spec__parse_owner,	"names no user" },
 };
 
 static const struct persistent_spec_option *persistent_spec__find_option(const char *word)
@@ -159,7 +173,7 @@ static int persistent_spec__parse_one(struct persistent_spec *spec, const char *
 	const char *value = strchr(word, '=');
 
 	if (!option)
-		pr_err("--persistent=%s: '%s' is unknown; full, ttl=N[s|m|h|d], mode=MODE, group=GROUP and owner=USER can follow the name\n",
+		pr_err("--persistent=%s: '%s' is unknown; full, sideband=SIZE, ttl=N[s|m|h|d], mode=MODE, group=GROUP and owner=USER can follow the name\n",
 		       text, word);
 	else if (!option->parse(spec, value ? value + 1 : NULL))
 		pr_err("--persistent=%s: '%s' %s\n", text, word, option->wrong);

@@ -96,6 +96,8 @@ static u32 persistent_start__pages(struct persistent_start *start, struct evsel 
 {
 	u32 pages = (512 * 1024) / page_size;
 
+	if (evsel->tracking && start->spec.side_band_pages)
+		return start->spec.side_band_pages;
 	if (start->pages != UINT_MAX)
 		return start->pages;
 	if (!perf_cap__capable(CAP_IPC_LOCK))
@@ -124,8 +126,9 @@ static int persistent_start__detach_error(struct persistent_start *start, struct
 						   "user.max_perf_persistent");
 		break;
 	case EPERM:
-		pr_err("%s%s: no more memory can be locked for buffers, use a smaller -m or raise kernel.perf_event_mlock_kb\n",
-		       name, place);
+		pr_err("%s%s: no more memory can be locked for buffers, use a smaller %s or raise kernel.perf_event_mlock_kb\n",
+		       name, place,
+		       evsel->tracking && start->spec.side_band_pages ? "sideband=" : "-m");
 		break;
 	case EACCES:
 		pr_err("%s%s cannot be made persistent without CAP_PERFMON\n", name, place);

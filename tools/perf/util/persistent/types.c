@@ -22,35 +22,54 @@
 #include "registry.h"
 #include "strbuf.h"
 
-struct tracepoint_name {
+struct event_name {
+	u32	type;
 	u64	config;
 	char	*name;
 };
 
-static struct tracepoint_name *tracepoints;
-static int nr_tracepoints;
+struct event_names {
+	struct event_name	*names;
+	int			nr;
+};
+
+static struct event_names tracepoints, generic;
+
+static const char *event_names__find(const struct event_names *names, u32 type, u64 config)
+{
+	for (int i = 0; i < names->nr; i++) {
+		if (names->names[i].config == config && names->names[i].type == type)
+			return names->names[i].name;
+	}
+	return NULL;
+}
+
+/* Takes the name, which is freed if there is no memory for one more. */
+static void event_names__add(struct event_names *names, u32 type, u64 config, char *name)
+{
+	struct event_name *tmp;
+
+	if (!(names->nr & (names->nr - 1))) {
+		tmp = realloc(names->names, max(2 * names->nr, 1) * sizeof(*tmp));
+		if (!tmp) {
+			free(name);
+			return;
+		}
+		names->names = tmp;
+	}
+	names->names[names->nr++] = (struct event_name) { type, config, name };
+}
 
 static void tracepoints__add(const char *system, const char *event)
 {
-	struct tracepoint_name *tmp, new = {};
-	char path[PATH_MAX];
+	char path[PATH_MAX], *name;
 	unsigned long long id;
 
 	if (event[0] == '.')
 		return;
 	scnprintf(path, sizeof(path), "%s/events/%s/%s/id", tracing_path_mount(), system, event);
-	if (filename__read_ull(path, &id))
-		return;
-
-	if (!(nr_tracepoints & (nr_tracepoints - 1))) {
-		tmp = realloc(tracepoints, max(2 * nr_tracepoints, 1) * sizeof(*tmp));
-		if (!tmp)
-			return;
-		tracepoints = tmp;
-	}
-	new.config = id;
-	if (asprintf(&new.name, "%s:%s", system, event) >= 0)
-		tracepoints[nr_tracepoints++] = new;
+	if (!filename__read_ull(path, &id) && asprintf(&name, "%s:%s", system, event) >= 0)
+		event_names__add(&tracepoints, PERF_TYPE_TRACEPOINT, id, name);
 }
 
 /* Reading all of tracefs takes long, so that is done once for all ids. */
@@ -87,25 +106,33 @@ static const char *tracepoints__find(u64 config)
 	if (!loaded)
 		tracepoints__load();
 	loaded = true;
-
-	for (int i = 0; i < nr_tracepoints; i++) {
-		if (tracepoints[i].config == config)
-			return tracepoints[i].name;
-	}
-	return NULL;
+	return event_names__find(&tracepoints, PERF_TYPE_TRACEPOINT, config);
 }
 
-static int add_generic(struct strbuf *sb, u32 type, u64 config)
+static void generic__load(u32 type, u64 config)
 {
 	struct perf_event_attr attr = {
 		.size = sizeof(attr), .type = type, .config = config,
 	};
 	struct evsel *evsel = evsel__new(&attr);
-	int err = evsel ? strbuf_addstr(sb, evsel__name(evsel)) : -ENOMEM;
+	char *name = evsel ? strdup(evsel__name(evsel)) : NULL;
 
+	if (name)
+		event_names__add(&generic, type, config, name);
 	if (evsel)
 		evsel__put(evsel);
-	return err;
+}
+
+/* A list has the same events in many sessions, and making one takes long. */
+static int add_generic(struct strbuf *sb, u32 type, u64 config)
+{
+	const char *name = event_names__find(&generic, type, config);
+
+	if (!name) {
+		generic__load(type, config);
+		name = event_names__find(&generic, type, config);
+	}
+	return name ? strbuf_addstr(sb, name) : -ENOMEM;
 }
 
 static int add_pmu(struct strbuf *sb, u32 type, u64 config)
@@ -270,40 +297,23 @@ bool persistent__is_cpu_pmu(u32 type)
 	return pmu && pmu->is_core;
 }
 
-bool persistent__has_cpu_pmu(u32 id)
+/* Of what sysfs calls TYPE:CONFIG, line by line */
+bool persistent__types_have_cpu_pmu(const char *types)
 {
-	char buf[4096], *types = buf, *line;
-	u32 type;
-
-	if (persistent__value(id, "types", buf, sizeof(buf)) < 0)
-		return false;
-	while ((line = strsep(&types, "\n"))) {
-		if (sscanf(line, "%u:", &type) == 1 && persistent__is_cpu_pmu(type))
+	for (const char *line = types; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (isdigit(*line) && persistent__is_cpu_pmu(strtoul(line, NULL, 10)))
 			return true;
 	}
 	return false;
 }
 
-/*
- * Whether some of its events keep KVM from giving guests the PMU; a negative
- * error if that is not for the caller to know. Only what may be such is opened.
- */
-int persistent__includes_guests(u32 id)
+bool persistent__has_cpu_pmu(u32 id)
 {
-	struct persistent_info info;
-	bool includes = false;
-	int err;
+	char types[4096];
 
-	if (!persistent__has_cpu_pmu(id))
-		return 0;
-
-	err = persistent_info__init(&info, id);
-	if (err)
-		return err;
-	for (u32 i = 0; i < info.nr_members; i++)
-		includes |= info.members[i].known && persistent_info__includes_guests(&info, i);
-	persistent_info__exit(&info);
-	return includes;
+	return persistent__value(id, "types", types, sizeof(types)) >= 0 &&
+	       persistent__types_have_cpu_pmu(types);
 }
 
 /* For perf list, which has the name already. */

@@ -39,6 +39,17 @@ u64 persistent__parse_time(const char *str)
 	return *end || n > (u64)INT64_MAX / 2 / NSEC_PER_SEC / secs ? 0 : n * secs * NSEC_PER_SEC;
 }
 
+/* Returns a number of 63 bits, or 0 for what is none. */
+u64 persistent__parse_count(const char *str)
+{
+	u64 n;
+	char *end;
+
+	errno = 0;
+	n = strtoull(str, &end, 10);
+	return !isdigit(str[0]) || *end || errno || n > INT64_MAX ? 0 : n;
+}
+
 static bool parse_number(const char *str, int base, u32 max, u32 *nr)
 {
 	unsigned long long val;

@@ -7,6 +7,7 @@
 
 /* What can be set of a session, as the user types it: whether it is one, and which */
 u64 persistent__parse_time(const char *str);
+u64 persistent__parse_count(const char *str);
 bool persistent__parse_mode(const char *str, u32 *mode);
 bool persistent__parse_owner(const char *str, u32 *uid);
 bool persistent__parse_group(const char *str, u32 *gid);

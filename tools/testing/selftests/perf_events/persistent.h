@@ -18,6 +18,7 @@
 
 #include <linux/capability.h>
 #include <linux/perf_event.h>
+#include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -103,6 +104,12 @@ static inline int reopen_at(__u64 config, int pid, int cpu)
 static inline int reopen(int id)
 {
 	return reopen_at(id, -1, -1);
+}
+
+/* To hold it, and not to read it */
+static inline int reopen_hold_only(int id)
+{
+	return reopen_at(id | PERF_PERSISTENT_HOLD_ONLY, -1, -1);
 }
 
 static inline int reopen_instance(int id, __u32 nr)
@@ -351,7 +358,7 @@ static inline void stop(int id)
 
 	snprintf(path, sizeof(path), REGISTRY "/ids/%d/instances", id);
 	left = read_number(path);
-	for (nr = 0; nr < 4096 && left > 0; nr++) {
+	for (nr = 0; nr < (1 << 18) && left > 0; nr++) {
 		fd = reopen_instance(id, nr);
 		if (fd < 0)
 			continue;
@@ -618,6 +625,49 @@ static inline unsigned int ring_samples(struct ring *r)
 static inline unsigned int loop_samples(struct ring *r)
 {
 	return ring_records(r, ring_head(r) + r->size, r->size, PERF_RECORD_SAMPLE);
+}
+
+/* Stalling */
+
+/* A page that nobody will ever fill, or only through the file */
+static inline void *page_that_never_comes(int *uffd)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = {
+		.range.len	= getpagesize(),
+		.mode		= UFFDIO_REGISTER_MODE_MISSING,
+	};
+	void *page;
+
+	*uffd = syscall(__NR_userfaultfd, O_CLOEXEC);
+	if (*uffd < 0 || ioctl(*uffd, UFFDIO_API, &api))
+		return NULL;
+	page = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	reg.range.start = addr(page);
+
+	return ioctl(*uffd, UFFDIO_REGISTER, &reg) ? NULL : page;
+}
+
+/* Whether a task sleeps in a system call ... */
+static inline bool is_in_syscall(pid_t tid, int nr)
+{
+	char path[64], text[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
+
+	return read_file(path, text, sizeof(text)) > 0 && text[0] != 'r' && atoi(text) == nr;
+}
+
+/* ... and there in a page fault */
+static inline bool is_stalled(pid_t pid, int nr)
+{
+	char path[64], text[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/wchan", pid);
+
+	return is_in_syscall(pid, nr) && read_file(path, text, sizeof(text)) > 0 &&
+	       !strcmp(text, "handle_userfault");
 }
 
 #endif /* _SELFTESTS_PERF_EVENTS_PERSISTENT_H */

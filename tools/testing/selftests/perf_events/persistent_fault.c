@@ -264,27 +264,37 @@ static int rename_to_default(struct target *t)
 	return SET(t->fd, .flags = PERF_PERSISTENT_SET_NAME);
 }
 
-static bool is_held(int fd)
+static int is_held(int fd)
 {
 	return state_of(fd) == PERF_PERSISTENT_STATE_HELD;
 }
 
-static bool is_disabled(int fd)
+static int is_disabled(int fd)
 {
 	return state_of(fd) == PERF_PERSISTENT_STATE_DISABLED;
 }
 
-static bool has_filter(int fd)
-{
-	struct perf_persistent_query q = {};
+#define OLD_FILTER	"common_pid == 1"
+#define NEW_FILTER	"common_pid == 2"
 
-	return !event_ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &q) && q.filter_size;
+/* Or it has neither of the two */
+static int has_new_filter(int fd)
+{
+	char text[64] = "";
+	struct perf_persistent_query q = { .filter = addr(text), .filter_size = sizeof(text) };
+
+	if (event_ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &q))
+		return -1;
+	if (!strcmp(text, OLD_FILTER))
+		return 0;
+
+	return !strcmp(text, NEW_FILTER) ? 1 : -1;
 }
 
 /* What was done to a session is done to both instances, or to none; nothing fails while I look */
-static int all_or_none(struct target *t, int ret, bool (*is_done)(int fd))
+static int all_or_none(struct target *t, int ret, int (*is_done)(int fd))
 {
-	bool one, other;
+	int one, other;
 	char left[16] = "";
 
 	pread(t->fail_nth, left, sizeof(left) - 1, 0);
@@ -332,12 +342,12 @@ static int enable_all(struct target *t)
 static int set_filter(struct target *t)
 {
 	return all_or_none(t, SET(t->fd, .flags = PERF_PERSISTENT_SET_FILTER,
-				  .filter = addr("common_pid == 1")), has_filter);
+				  .filter = addr(NEW_FILTER)), has_new_filter);
 }
 
-static int remove_filter(struct target *t)
+static int set_old_filter(struct target *t)
 {
-	return SET(t->fd, .flags = PERF_PERSISTENT_SET_FILTER, .filter = addr(""));
+	return SET(t->fd, .flags = PERF_PERSISTENT_SET_FILTER, .filter = addr(OLD_FILTER));
 }
 
 static int mark(struct target *t)
@@ -486,7 +496,7 @@ TEST_F(fault, disable)
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, disable_all, enable_all));
 }
 
-/* One whose tracepoints get a filter. */
+/* One whose tracepoints get another filter. */
 TEST_F(fault, filter)
 {
 	struct target *t = &self->target;
@@ -503,7 +513,8 @@ TEST_F(fault, filter)
 	t->id = detach(t->fd);
 	ASSERT_LT(0, t->id);
 	ASSERT_EQ(t->id, DETACH(t->other, .id = t->id, .member = 1));
-	EXPECT_LT(0, walk(_metadata, self->fail_nth, t, set_filter, remove_filter));
+	ASSERT_EQ(0, set_old_filter(t));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, t, set_filter, set_old_filter));
 }
 
 /* One in which a mark is made. */

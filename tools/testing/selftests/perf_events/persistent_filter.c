@@ -427,15 +427,15 @@ TEST_F(children, follow)
 	EXPECT_EQ(ONES + 2 * TWOS, count(self->view));
 }
 
-/* When all of them have exited, it can be changed, and nothing happens. */
+/* When all of them have exited, there is nothing that could be changed. */
 TEST_F(children, exited)
 {
 	ASSERT_EQ(0, kill(self->child, SIGKILL));
 	ASSERT_EQ(self->child, waitpid(self->child, NULL, 0));
 	ASSERT_TRUE(eventually(state_of(self->view) == PERF_PERSISTENT_STATE_EXITED));
-	EXPECT_EQ(0, FILTER(self->view, "pid == 1"));
-	EXPECT_EQ(0, FILTER(self->view, ""));
-	EXPECT_EQ(-EINVAL, FILTER(self->view, "nosuch == 1"));
+	EXPECT_EQ(-EALREADY, FILTER(self->view, "pid == 1"));
+	EXPECT_EQ(-EALREADY, FILTER(self->view, ""));
+	EXPECT_STREQ("", filter_of(self->view));
 	EXPECT_EQ(0, count(self->view));
 }
 

@@ -341,9 +341,24 @@ TEST_F(hold, expires_meanwhile)
 	ASSERT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
 	ASSERT_TRUE(eventually(!registry_has(self->id)));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_EXPIRED, state_of(fd));
-	EXPECT_EQ(-EINVAL, hold(fd));
+	EXPECT_EQ(-ESRCH, hold(fd));
 	close(fd);
 	expect_stands_still(_metadata, variant->event, self->fd);
+}
+
+/* What I hold twice over, by its member and with all, goes on when I am the last. */
+TEST_F(hold, member_and_all)
+{
+	int fd = reopen(self->id), other = reopen(self->id);
+
+	ASSERT_EQ(0, hold_member(fd, 0));
+	ASSERT_EQ(0, hold(fd));
+	ASSERT_EQ(0, hold_member(other, 0));
+	expect_held(_metadata, variant->event, self->fd);
+	close(fd);
+	expect_held(_metadata, variant->event, self->fd);
+	close(other);
+	expect_counts(_metadata, variant->event, self->fd);
 }
 
 /* Only what is persistent can be held, and as long as it is. */

@@ -61,10 +61,12 @@ static inline bool refused(int ret)
 /* What may be done to it by number and through a view: 4 to read, 2 to control, 1 to hold */
 static inline void expect_rights(struct __test_metadata *_metadata, int id, int view, __u32 rights)
 {
-	int fd = reopen_instance(id, 0);
+	int fd = reopen_instance(id, 0), held = reopen_hold_only(id);
 
 	EXPECT_EQ(rights & 4 ? 0 : -EACCES, fd < 0 ? fd : 0);
+	EXPECT_EQ(rights & 3 ? 0 : -EACCES, held < 0 ? held : 0);
 	close(fd);
+	close(held);
 	EXPECT_EQ(rights & 2 ? 0 : -EACCES, SET(view, .flags = PERF_PERSISTENT_SET_COMMITTED));
 	EXPECT_EQ(rights & 3 ? 0 : -EACCES, hold(view));
 }
@@ -107,6 +109,7 @@ static inline void expect_nothing_possible(struct __test_metadata *_metadata, in
 	EXPECT_EQ(-EACCES, reopen(id));
 	EXPECT_EQ(-EACCES, reopen_instance(id, 0));
 	EXPECT_EQ(-EACCES, view_disabled(id, 0));
+	EXPECT_EQ(-EACCES, reopen_hold_only(id));
 	EXPECT_EQ(-EACCES, DETACH(other, .id = id));
 	EXPECT_EQ(-EACCES, DETACH(other, .id = id, .member = 1));
 	EXPECT_EQ(-EACCES, SET(fd, .flags = PERF_PERSISTENT_SET_NAME, .name = addr("mine")));

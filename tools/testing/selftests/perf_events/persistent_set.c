@@ -256,6 +256,7 @@ TEST_F(set, refused)
 		PERF_PERSISTENT_SET_ENABLE, PERF_PERSISTENT_SET_DISABLE,
 		PERF_PERSISTENT_SET_PERIOD, PERF_PERSISTENT_SET_HOLD,
 		PERF_PERSISTENT_SET_FILTER, PERF_PERSISTENT_SET_MARK,
+		PERF_PERSISTENT_SET_CLEAR,
 	};
 	int i;
 
@@ -270,7 +271,7 @@ TEST_F(set, refused)
 	}
 	EXPECT_EQ(-EINVAL, SET(self->view, .flags = PERF_PERSISTENT_SET_ENABLE |
 						    PERF_PERSISTENT_SET_DISABLE));
-	for (i = 12; i < 32; i++)
+	for (i = 13; i < 32; i++)
 		EXPECT_EQ(-EINVAL, SET(self->view, .flags = 1U << i |
 						  PERF_PERSISTENT_SET_DISABLE));
 	EXPECT_EQ(0, SET(self->view, .flags = 0));
@@ -290,8 +291,8 @@ TEST_F(set, after_its_end)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, state_of(self->fds[SAMPLING]));
 	ASSERT_EQ(0, SET(self->view, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1));
 	ASSERT_TRUE(eventually(!registry_has(self->id)));
-	EXPECT_EQ(-EINVAL, session_enable(self->view));
-	EXPECT_EQ(-EINVAL, session_enable(self->fds[SAMPLING]));
+	EXPECT_EQ(-ESRCH, session_enable(self->view));
+	EXPECT_EQ(-ESRCH, session_enable(self->fds[SAMPLING]));
 }
 
 /* As long as I hold it, all of it stands still; when I close, all goes on. */
@@ -324,6 +325,32 @@ TEST_F(set, hold_together)
 	EXPECT_HELD_BUT(ALL & ~ONLY(OTHER_ONE));
 	close(one);
 	EXPECT_ALL_COUNT();
+}
+
+/* What joins while all of it is held, or its member, is held as well. */
+TEST_F(set, joins_while_held)
+{
+	struct perf_event_attr attrs[] = { sampling_attr(TRACEPOINT), event_attr(TRACEPOINT) };
+	int holders[] = { self->view, reopen_instance(self->id, COUNTING) };
+	__u64 before;
+	int i, fd;
+
+	for (i = 0; i < ARRAY_LEN(holders); i++) {
+		/* The sampling member on the other CPU, then another member */
+		ASSERT_EQ(0, i ? hold(holders[i]) : hold_member(holders[i], members[SAMPLING]));
+		fd = event_open(&attrs[i], -1, i ? 0 : HOT_CPU, -1, PERF_FLAG_FD_CLOEXEC);
+		ASSERT_EQ(self->id, DETACH(fd, .id = self->id, .member = i ? 3 : 1));
+		EXPECT_EQ(PERF_PERSISTENT_STATE_HELD, state_of(fd));
+		before = count(fd);
+		drive(TRACEPOINT, N);
+		drive_there(TRACEPOINT, N);
+		EXPECT_EQ(before, count(fd));
+		close(holders[i]);
+		EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(fd));
+		drive(TRACEPOINT, N);
+		drive_there(TRACEPOINT, N);
+		EXPECT_EQ(before + N, count(fd));
+	}
 }
 
 /* What is turned off or on meanwhile is so when it is let go. */

@@ -3,7 +3,6 @@
  * Persistent perf events: a user who reads into memory that never comes stops
  * nobody else.
  */
-#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -33,39 +32,6 @@ FIXTURE_VARIANT(stall)
 /* It has the context of a CPU locked, or that of a task. */
 FIXTURE_VARIANT_ADD(stall, cpu) { .one_cpu = true };
 FIXTURE_VARIANT_ADD(stall, task) { .one_cpu = false };
-
-/* A page that nobody will ever fill */
-static void *page_that_never_comes(int *uffd)
-{
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register reg = {
-		.range.len	= getpagesize(),
-		.mode		= UFFDIO_REGISTER_MODE_MISSING,
-	};
-	void *page;
-
-	*uffd = syscall(__NR_userfaultfd, O_CLOEXEC);
-	if (*uffd < 0 || ioctl(*uffd, UFFDIO_API, &api))
-		return NULL;
-	page = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	reg.range.start = addr(page);
-
-	return ioctl(*uffd, UFFDIO_REGISTER, &reg) ? NULL : page;
-}
-
-/* Whether a task sleeps in a page fault of a read */
-static bool is_stalled(pid_t pid)
-{
-	char path[64], text[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
-	if (read_file(path, text, sizeof(text)) < 0 || atoi(text) != __NR_read)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/wchan", pid);
-
-	return read_file(path, text, sizeof(text)) > 0 && !strcmp(text, "handle_userfault");
-}
 
 /* A child that ends with the test; 0 in it, which must not write to what is shared. */
 static pid_t fork_child(void)
@@ -110,7 +76,7 @@ FIXTURE_SETUP(stall)
 		_exit(1);
 	}
 	self->reader = pid;
-	ASSERT_TRUE(eventually(is_stalled(self->reader)));
+	ASSERT_TRUE(eventually(is_stalled(self->reader, __NR_read)));
 }
 
 FIXTURE_TEARDOWN_PARENT(stall)
@@ -140,7 +106,7 @@ TEST_F(stall, is_asked)
 	snprintf(path, sizeof(path), REGISTRY "/ids/%d/lost", self->stalled_id);
 	EXPECT_LT(0, read_file(path, text, sizeof(text)));
 	EXPECT_EQ(0, SET(view, .flags = PERF_PERSISTENT_SET_NAME, .name = addr("renamed")));
-	EXPECT_TRUE(is_stalled(self->reader));
+	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
 }
 
 /* What others have goes on: reopening, control, time to live, new sessions. */
@@ -160,7 +126,7 @@ TEST_F(stall, others_go_on)
 	EXPECT_LT(0, detach(fd));
 	EXPECT_EQ(0, SET(view, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
 	EXPECT_TRUE(eventually(!registry_has(self->other_id)));
-	EXPECT_TRUE(is_stalled(self->reader));
+	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
 }
 
 /* A session that has expired says so and hangs up once it counts no more, not before. */
@@ -175,7 +141,7 @@ TEST_F(stall, hangs_up_when_it_is_over)
 	EXPECT_TRUE(eventually(!query(p.fd, &a) && !a.info.self.id));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, a.info.self.state);
 	EXPECT_EQ(0, a.info.ended);
-	EXPECT_TRUE(is_stalled(self->reader));
+	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
 	EXPECT_LE(0, poll(&p, 1, 0));
 	EXPECT_FALSE(p.revents & POLLHUP);
 
@@ -204,7 +170,7 @@ TEST_F(stall, who_waits_for_it)
 	EXPECT_EQ(0, attach(self->other));
 	EXPECT_LT(0, detach(self->other));
 	EXPECT_LE(0, reopen(self->stalled_id));
-	EXPECT_TRUE(is_stalled(self->reader));
+	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
 	EXPECT_EQ(0, waitpid(child, NULL, WNOHANG));
 
 	kill(self->reader, SIGKILL);

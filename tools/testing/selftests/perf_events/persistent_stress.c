@@ -186,7 +186,7 @@ static void control_session(void)
 {
 	static const __u32 flags[] = {
 		PERF_PERSISTENT_SET_ENABLE, PERF_PERSISTENT_SET_DISABLE,
-		PERF_PERSISTENT_SET_PERIOD,
+		PERF_PERSISTENT_SET_PERIOD, PERF_PERSISTENT_SET_CLEAR,
 	};
 
 	SET(any_slot()->fd, .flags = flags[below(ARRAY_LEN(flags))], .member = below(4),

@@ -146,6 +146,8 @@ static void reopen_one(void)
 
 	if (any(2))
 		attr.config |= (1ULL + any(6)) << PERF_PERSISTENT_INSTANCE_SHIFT;
+	if (one_in(8))
+		attr.config |= PERF_PERSISTENT_HOLD_ONLY;
 	if (one_in(10))
 		attr.sample_type = any_value();
 	keep(event_open(&attr, one_in(8) ? 0 : -1, one_in(8) ? (int)any(2) : -1, -1, 0));
@@ -181,7 +183,7 @@ static void set_one(void)
 	};
 	static const char * const marks[] = { "a", "a longer mark", "" };
 	struct perf_persistent_set set = {
-		.flags	= 1U << any(12) | (one_in(4) ? 1U << any(14) : 0),
+		.flags	= 1U << any(13) | (one_in(4) ? 1U << any(15) : 0),
 		.member	= any(5),
 		.name	= addr(any_address("renamed")),
 		.ttl	= one_in(10) ? any_value() : 1 + any(500) * 1000000ULL,
@@ -322,18 +324,35 @@ static void worker(int nr)
 		do_one(CHILDREN);
 }
 
+#define SAMPLE_RATE	"/proc/sys/kernel/perf_event_max_sample_rate"
+#define SAMPLE_TIME	"/proc/sys/kernel/perf_cpu_time_max_percent"
+
 FIXTURE(fuzz)
 {
 	struct registry		registry;
+	long long		rate;
 };
 
+/* The kernel takes a rate only when it may lower it by itself. */
+static int set_sample_rate(long long rate)
+{
+	long long percent = read_number(SAMPLE_TIME);
+
+	return write_number(SAMPLE_TIME, 25) ?: write_number(SAMPLE_RATE, rate) ?:
+	       write_number(SAMPLE_TIME, percent);
+}
+
+/* Counters that overflow all the time leave an emulated CPU no time for anything else. */
 FIXTURE_SETUP(fuzz)
 {
 	registry_setup(_metadata, &self->registry);
+	self->rate = read_number(SAMPLE_RATE);
+	ASSERT_EQ(0, set_sample_rate(1000));
 }
 
 FIXTURE_TEARDOWN_PARENT(fuzz)
 {
+	ASSERT_EQ(0, set_sample_rate(self->rate));
 	hot_teardown(_metadata, &self->registry);
 }
 

@@ -77,7 +77,7 @@ TEST_F(sysfs, format)
 
 	EXPECT_EQ(PERF_TYPE_PERSISTENT, read_number(REGISTRY "/type"));
 	EXPECT_LT(0, read_file(REGISTRY "/format/id", buf, sizeof(buf)));
-	EXPECT_STREQ("config:0-31\n", buf);
+	EXPECT_STREQ("config:0-30\n", buf);
 	EXPECT_LT(0, read_file(REGISTRY "/format/instance", buf, sizeof(buf)));
 	EXPECT_STREQ("config:32-63\n", buf);
 }

@@ -134,7 +134,7 @@ TEST_F(ttl, ends_while_open)
 	drive(variant->event, N);
 	EXPECT_EQ(last, count(p.fd));
 	EXPECT_EQ(-EINVAL, attach(p.fd));
-	EXPECT_EQ(-EINVAL, set_ttl(p.fd, HOUR));
+	EXPECT_EQ(-ESRCH, set_ttl(p.fd, HOUR));
 	EXPECT_EQ(-ENODEV, detach(p.fd));
 	EXPECT_FALSE(registry_has(self->id));
 

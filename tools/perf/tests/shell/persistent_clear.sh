@@ -1,0 +1,284 @@
+#!/bin/sh
+# perf persistent clear (exclusive)
+# SPDX-License-Identifier: GPL-2.0
+
+# Counts and buffers begin anew, and nobody who reads already loses anything.
+
+# shellcheck source=lib/persistent.sh disable=SC2154
+. "$(dirname "$0")"/lib/persistent.sh
+
+exec_event=sched:sched_process_exec
+pid=
+
+take_back() {
+	touch "$dir/go" "$dir/done"
+	[ -n "$pid" ] && kill "$pid" 2> /dev/null
+}
+
+start() {
+	must perf record --persistent="$name$1" -a -e $exec_event -m 64
+}
+
+clear_it() {
+	must_succeed "^$name: id [0-9]* cleared$" perf persistent clear "$name"
+}
+
+# expect_execs FILE NUMBER: so many of the program, each with its name and once
+expect_execs() {
+	perf script -i "$1" 2> "$dir/err" | grep "$exec_event: *filename=$prog " > "$dir/execs"
+	grep -qiE "unknown|invalid|corrupt|found .* (bad|unordered)" "$dir/err" &&
+		fail "$1 is unreadable: $(cat "$dir/err")"
+	[ "$(wc -l < "$dir/execs")" -eq "$2" ] ||
+		fail "$(wc -l < "$dir/execs") of $2 execs are in $1"
+	[ -z "$(sort "$dir/execs" | uniq -d)" ] || fail "some are there twice"
+	grep -v "^ *prog " "$dir/execs" && fail "programs have no names"
+}
+
+test_dump() {
+	begin "A snapshot and --history have what came since it was cleared, and no more"
+	start
+	run_programs 20
+	clear_it
+	must perf persistent dump "$name" -o "$dir/data"
+	expect_execs "$dir/data" 0
+	run_programs 3
+	must perf persistent dump "$name" -o "$dir/data"
+	expect_execs "$dir/data" 3
+	grep -q "overwritten\|consumed" "$dir/out" && fail "it says '$(cat "$dir/out")'"
+	must perf record --history -e "persistent/$name/" -o "$dir/data" true
+	expect_execs "$dir/data" 3
+	grep -q "overwritten\|consumed" "$dir/out" && fail "it says '$(cat "$dir/out")'"
+	stop
+	finish
+}
+
+test_overwritten() {
+	begin "What was overwritten since then is told, and nothing of before"
+	must perf record --persistent="$name" -a -e cpu-clock -c 100000 -m 1
+	sleep 1
+	must perf persistent disable "$name"
+	must perf persistent dump "$name" -o "$dir/data"
+	grep -q "older records were overwritten" "$dir/out" || fail "it says '$(cat "$dir/out")'"
+	clear_it
+	must perf persistent dump "$name" -o "$dir/data"
+	grep -q "(0 samples)" "$dir/out" || fail "it says '$(cat "$dir/out")'"
+	must perf persistent enable "$name"
+	sleep 1
+	must perf persistent dump "$name" -o "$dir/data"
+	grep -q "([1-9][0-9]* samples)" "$dir/out" || fail "it says '$(cat "$dir/out")'"
+	grep -q "older records were overwritten" "$dir/out" || fail "it says '$(cat "$dir/out")'"
+	stop
+	finish
+}
+
+test_names() {
+	begin "Tasks have names and symbols, those that ended since then too"
+	start
+	cp "$(command -v sh)" "$dir/before"
+	"$dir/before" -c "until [ -e $dir/go ]; do sleep 0.1; done; exec $prog" 2> /dev/null &
+	pid=$!
+	wait_for grep -q "$dir/before" "/proc/$pid/cmdline"
+	clear_it
+	touch "$dir/go"
+	wait $pid
+	pid=
+	must perf persistent dump "$name" -o "$dir/data"
+	expect_execs "$dir/data" 1
+	perf script --show-mmap-events --show-task-events -i "$dir/data" > "$dir/script" 2>&1
+	grep -q "PERF_RECORD_MMAP2.*$dir/before" "$dir/script" || fail "there are no mappings"
+	grep -q "PERF_RECORD_COMM.*: before:" "$dir/script" || fail "there is no name"
+	stop
+	finish
+}
+
+# The value in this column of the CSV that is read of the execs
+count() {
+	perf persistent read -x ';' "$name" | grep ";$exec_event;" | cut -d ';' -f 1
+}
+
+test_counts() {
+	begin "Counts begin anew for who reads them then, and go on for who does already"
+	must perf stat --persistent="$name" -a -e $exec_event
+	must_succeed "started [0-9.]* seconds ago:" perf persistent read "$name"
+	run_programs 50
+	rm -f "$dir/go"
+	perf stat -x, -o "$dir/stat" -e "persistent/$name/" -- \
+		sh -c "touch $dir/ready; until [ -e $dir/go ]; do sleep 0.1; done" &
+	pid=$!
+	wait_for [ -e "$dir/ready" ] || fail "perf stat does not start"
+	run_programs 50
+	[ "$(count)" -ge 100 ] || fail "$(count) before"
+	clear_it
+	# perf itself is an exec each time.
+	[ "$(count)" -lt 50 ] || fail "$(count) after"
+	touch "$dir/go"
+	wait $pid || fail "perf stat fails"
+	pid=
+	[ "$(grep $exec_event "$dir/stat" | cut -d, -f1)" -ge 50 ] ||
+		fail "perf stat has '$(cat "$dir/stat")'"
+	must_succeed "started [0-9.]* seconds ago, cleared [0-9.]* seconds ago:" \
+		perf persistent read "$name"
+	must_succeed '"age_ns": [0-9]*, "cleared_ns": [0-9]*, "counts"' \
+		perf persistent read -j "$name"
+	json_is_valid "$dir/out" || fail "no JSON: $(cat "$dir/out")"
+	stop
+	finish
+}
+
+# What a follower runs: ready when it does, done when it is told
+follow_until_done() {
+	rm -f "$dir/ready" "$dir/done"
+	perf record -e "persistent/$name/" "$@" -o "$dir/followed" -- \
+		sh -c "touch $dir/ready; until [ -e $dir/done ]; do sleep 0.1; done" \
+		> "$dir/follow" 2>&1 &
+	pid=$!
+	wait_for [ -e "$dir/ready" ] || fail "it does not start: $(cat "$dir/follow")"
+}
+
+end_follower() {
+	touch "$dir/done"
+	wait $pid || fail "it fails: $(cat "$dir/follow")"
+	pid=
+}
+
+test_follower() {
+	begin "Whoever follows a session that is cleared meanwhile loses and repeats nothing"
+	start
+	run_programs 5
+	follow_until_done
+	for _ in 1 2 3
+	do
+		run_programs 10
+		clear_it
+	done
+	run_programs 10
+	end_follower
+	expect_execs "$dir/followed" 40
+	grep -q "overwritten\|lost\|consumed" "$dir/follow" && fail "it says '$(cat "$dir/follow")'"
+	must perf persistent dump "$name" -o "$dir/data"
+	expect_execs "$dir/data" 10
+	stop
+	finish
+}
+
+lost() {
+	perf persistent list -x ';' | grep "^$name;" | cut -d ';' -f 9
+}
+
+test_full() {
+	begin "A session until full has room again, and what it had lost is no more told"
+	must perf record --persistent="$name,full" -a -e cpu-clock -c 1000000 -m 1
+	sleep 1
+	must perf persistent disable "$name"
+	[ "$(lost)" -gt 0 ] || fail "nothing is lost"
+	clear_it
+	[ "$(lost)" -eq 0 ] || fail "$(lost) are lost"
+	must perf persistent dump "$name" -o "$dir/data"
+	grep -q "(0 samples)" "$dir/out" || fail "it says '$(cat "$dir/out")'"
+	grep -q "dropped, buffer full: [0-9]* samples" "$dir/out" && fail "$(cat "$dir/out")"
+	must perf persistent enable "$name"
+	sleep 1
+	must perf persistent disable "$name"
+	must perf persistent dump "$name" -o "$dir/data"
+	grep -q "([1-9][0-9]* samples)" "$dir/out" || fail "it says '$(cat "$dir/out")'"
+	grep -q "dropped, buffer full: $(lost) samples" "$dir/out" || fail "$(cat "$dir/out")"
+	stop
+	finish
+}
+
+test_flush() {
+	begin "A log has what came since then, and what was lost since then"
+	must perf record --persistent="$name,full" -a -e $exec_event -m 64
+	run_programs 5
+	must perf persistent flush -o "$dir/log" "$name"
+	run_programs 7
+	clear_it
+	run_programs 3
+	must perf persistent flush -o "$dir/log" "$name"
+	expect_execs "$dir/log" 8
+	stop
+	rm -f "$dir/log" "$dir/log.pos"
+	must perf record --persistent="$name,full" -a -e cpu-clock -c 1000000 -m 1
+	sleep 1
+	must perf persistent disable "$name"
+	clear_it
+	must perf persistent flush -o "$dir/log" "$name"
+	grep -q "dropped, buffer full: [0-9]* samples" "$dir/out" &&
+		fail "it says '$(cat "$dir/out")'"
+	must perf persistent enable "$name"
+	sleep 1
+	must perf persistent disable "$name"
+	must perf persistent flush -o "$dir/log" "$name"
+	grep -q "dropped, buffer full: $(lost) samples" "$dir/out" ||
+		fail "of $(lost) it says '$(cat "$dir/out")'"
+	stop
+	finish
+}
+
+test_gap() {
+	begin "Whoever follows one until full is told what was taken from them, if anything"
+	must perf record --persistent="$name,full" -a -e $exec_event -m 64
+	follow_until_done
+	run_programs 10
+	clear_it
+	run_programs 10
+	end_follower
+	expect="$(grep -c "already flushed or consumed: [1-9]" "$dir/follow")"
+	perf script -i "$dir/followed" 2> /dev/null | grep -c "filename=$prog " > "$dir/execs"
+	if [ "$(cat "$dir/execs")" -ne 20 ] && [ "$expect" -eq 0 ]
+	then
+		fail "$(cat "$dir/execs") of 20 execs: $(cat "$dir/follow")"
+	fi
+	stop
+	finish
+}
+
+test_consumer() {
+	begin "Nothing is cleared while another process consumes the buffers"
+	must perf record --persistent="$name,full" -a -e $exec_event -m 64
+	run_programs 5
+	follow_until_done --consume
+	must_fail "^cannot clear session '$name': another process consumes its buffers" \
+		perf persistent clear "$name"
+	perf persistent read -j "$name" | grep -q cleared_ns && fail "it was cleared"
+	end_follower
+	clear_it
+	stop
+	finish
+}
+
+test_several() {
+	begin "Several are cleared, or all, and what cannot be is named"
+	start
+	start -2
+	must_succeed "^$name: id [0-9]* cleared$" perf persistent clear "$name" "$name-2"
+	and_says "^$name-2: id [0-9]* cleared$"
+	must_succeed "^$name-2: id [0-9]* cleared$" perf persistent clear --mine
+	must_fail "no session named 'no-such'" perf persistent clear no-such "$name"
+	and_says "^$name: id [0-9]* cleared$"
+	must_fail "Usage: perf persistent clear" perf persistent clear
+	if [ "$(id -u)" -eq 0 ] && as_nobody true 2> /dev/null
+	then
+		must_fail "cannot clear session '$name': owned by root; needs CAP_PERFMON" \
+			as_nobody perf persistent clear "$name"
+	fi
+	stop "$name" "$name-2"
+	finish
+}
+
+need_feature
+need_tracepoints
+
+test_dump
+test_overwritten
+test_names
+test_counts
+test_follower
+test_full
+test_flush
+test_gap
+test_consumer
+test_several
+
+cleanup
+exit $err

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * perf persistent add and drop: have a session of tasks measure other processes as well,
+ * or no longer.
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/perf_event.h>
+#include <linux/zalloc.h>
+#include <subcmd/parse-options.h>
+#include <sys/ioctl.h>
+#include "debug.h"
+#include "registry.h"
+#include "targets.h"
+
+/* Nobody waits for ever for threads that end sooner than they can be looked at. */
+#define MAX_PASSES	10000
+
+struct targets {
+	const char			*verb;
+	const char			*name;
+	u32				id;
+	struct target_pids {
+		pid_t			*list;
+		int			nr;
+	} pids;
+	struct target_processes		processes;
+	struct task_events		events;
+	int				nr_threads;
+};
+
+static int pids__parse(const struct option *opt, const char *str, int unset __maybe_unused)
+{
+	struct target_pids *pids = opt->value;
+
+	for (char *end = NULL; !end || *end == ','; str = end + 1) {
+		long pid = strtol(str, &end, 10);
+		pid_t *list;
+
+		if (end == str || (*end && *end != ',') || pid <= 0 || pid > INT_MAX) {
+			pr_err("--pid %s: use numbers of processes, separated by commas\n", str);
+			return -EINVAL;
+		}
+		list = realloc(pids->list, (pids->nr + 1) * sizeof(*list));
+		if (!list)
+			return -ENOMEM;
+		list[pids->nr++] = pid;
+		pids->list = list;
+	}
+	return 0;
+}
+
+static const char *add__strerror(struct targets *targets, int err, char *buf, size_t size)
+{
+	switch (err) {
+	case -ESRCH:
+		return "there is no such process";
+	case -EEXIST:
+		return "the session measures it already";
+	case -EACCES:
+		return "it takes the rights to measure it and to control the session";
+	case -EPERM:
+		return "no more memory can be locked for buffers (kernel.perf_event_mlock_kb)";
+	case -EAGAIN:
+		return "kernel.perf_event_persistent_max or user.max_perf_persistent is reached";
+	default:
+		return persistent__strerror(targets->id, err, buf, size);
+	}
+}
+
+static int add__error(struct targets *targets, pid_t pid, int err)
+{
+	char buf[STRERR_BUFSIZE];
+
+	pr_err("cannot add process %d to session '%s': %s\n", pid, targets->name,
+	       add__strerror(targets, err, buf, sizeof(buf)));
+	return err;
+}
+
+static bool is_interrupted(void)
+{
+	sigset_t pending;
+
+	return !sigpending(&pending) &&
+	       (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
+		sigismember(&pending, SIGHUP) || sigismember(&pending, SIGQUIT));
+}
+
+/* What ends perf waits until all that was added is taken out again. */
+static void block_signals(sigset_t *old)
+{
+	sigset_t block;
+
+	sigemptyset(&block);
+	sigaddset(&block, SIGINT);
+	sigaddset(&block, SIGTERM);
+	sigaddset(&block, SIGHUP);
+	sigaddset(&block, SIGQUIT);
+	sigprocmask(SIG_BLOCK, &block, old);
+}
+
+/*
+ * The newest thread first, as it may be the next one to end. Returns 1 if there was
+ * anything but threads that the session measures already, 0, or a negative error.
+ */
+static int targets__add_threads(struct targets *targets, struct target_process *process)
+{
+	int again, ret = 0, nr;
+	pid_t *tids;
+
+	nr = target_process__threads(process, &tids);
+	if (nr <= 0)
+		return nr;
+
+	again = !process->complete;
+
+	while (nr-- && ret >= 0 && !is_interrupted()) {
+		ret = task_events__add(&targets->events, tids[nr]);
+		if (ret == TASK_AGAIN && target_process__has_zombie(process, tids[nr]))
+			continue;
+		again |= ret != TASK_TRACKED;
+		process->tracked |= ret == TASK_TRACKED;
+		process->added |= ret == TASK_ADDED;
+		targets->nr_threads += ret == TASK_ADDED;
+	}
+	free(tids);
+	return ret < 0 ? ret : again;
+}
+
+static int targets__add_children(struct targets *targets)
+{
+	int ret = target_processes__add_children(&targets->processes);
+
+	if (ret < 0)
+		pr_err("cannot look for children: %s\n", strerror(-ret));
+	return ret;
+}
+
+/*
+ * Threads and children may start others before they are added; once they are, those that
+ * they start are as well. A pass in which all threads that there were could be looked at and
+ * none was new has missed none.
+ */
+static int targets__add_pass(struct targets *targets, bool descendants)
+{
+	struct target_processes *processes = &targets->processes;
+	int again = 0, ret;
+
+	for (int i = 0; i < processes->nr; i++) {
+		ret = targets__add_threads(targets, &processes->list[i]);
+		if (ret < 0)
+			return add__error(targets, processes->list[i].pid, ret);
+		again |= ret;
+	}
+	if (descendants) {
+		ret = targets__add_children(targets);
+		if (ret < 0)
+			return ret;
+		again |= ret;
+	}
+	return again;
+}
+
+static int targets__check_added(struct targets *targets)
+{
+	struct target_processes *processes = &targets->processes;
+
+	for (int i = 0; i < processes->nr; i++) {
+		struct target_process *process = &processes->list[i];
+
+		if (process->named && !process->added)
+			return add__error(targets, process->pid,
+					      process->tracked ? -EEXIST : -ESRCH);
+	}
+	return 0;
+}
+
+static int targets__add_all(struct targets *targets, bool descendants)
+{
+	int ret, passes = 0;
+
+	do {
+		ret = targets__add_pass(targets, descendants);
+		if (is_interrupted()) {
+			pr_err("interrupted\n");
+			return -EINTR;
+		}
+		if (passes++ == MAX_PASSES) {
+			pr_err("threads start and end too fast to add them all\n");
+			return -ETIMEDOUT;
+		}
+	} while (ret > 0);
+
+	return ret ?: targets__check_added(targets);
+}
+
+static int targets__find_processes(struct targets *targets)
+{
+	for (int i = 0; i < targets->pids.nr; i++) {
+		int err = target_processes__add(&targets->processes, targets->pids.list[i],
+						/*named=*/true);
+
+		if (err)
+			return add__error(targets, targets->pids.list[i], err);
+	}
+	return 0;
+}
+
+/* Children of what is gone are not its children any more. */
+static int targets__find_descendants(struct targets *targets)
+{
+	int ret;
+
+	for (int i = 0; i < targets->pids.nr; i++) {
+		ret = target_processes__add(&targets->processes, targets->pids.list[i],
+					    /*named=*/true);
+		if (ret && ret != -ESRCH)
+			return ret;
+	}
+
+	do {
+		ret = targets__add_children(targets);
+	} while (ret > 0);
+	return ret;
+}
+
+static int targets__no_tasks(struct targets *targets)
+{
+	pr_err("session '%s' measures CPUs; '%s' is for sessions of tasks, which are started with -p, -t or a command\n",
+	       targets->name, targets->verb);
+	return -EINVAL;
+}
+
+static int targets__find_events(struct targets *targets, bool descendants)
+{
+	char buf[STRERR_BUFSIZE];
+	int err = task_events__init(&targets->events, targets->id);
+
+	if (err == -EINVAL)
+		return targets__no_tasks(targets);
+	if (err) {
+		pr_err("cannot read session '%s': %s\n", targets->name,
+		       persistent__strerror(targets->id, err, buf, sizeof(buf)));
+		return err;
+	}
+	if (descendants && !task_events__are_inherited(&targets->events)) {
+		pr_err("--descendants: session '%s' does not follow children: it was started with -i or --per-thread\n",
+		       targets->name);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int targets__add(struct targets *targets, bool descendants)
+{
+	sigset_t old;
+	int err = targets__find_events(targets, descendants);
+
+	if (!err)
+		err = targets__find_processes(targets);
+	if (!err) {
+		block_signals(&old);
+		err = targets__add_all(targets, descendants);
+		if (err)
+			task_events__undo(&targets->events);
+		sigprocmask(SIG_SETMASK, &old, NULL);
+	}
+	if (!err)
+		printf("%s: id %u measures %d more threads\n", targets->name, targets->id,
+		       targets->nr_threads);
+	task_events__exit(&targets->events);
+	target_processes__exit(&targets->processes);
+	return err;
+}
+
+/* By their process, since what has joined for a thread may go on when that has ended. */
+static bool targets__has(struct targets *targets, pid_t pid)
+{
+	for (int i = 0; i < targets->pids.nr; i++) {
+		if (targets->pids.list[i] == pid)
+			return true;
+	}
+	return target_processes__has(&targets->processes, pid);
+}
+
+static int targets__check_dropped(struct targets *targets,
+				  const struct perf_persistent_info *infos, int nr)
+{
+	bool has_tasks = false;
+
+	for (int i = 0; i < nr; i++)
+		has_tasks |= infos[i].pid != -1;
+	if (!has_tasks)
+		return targets__no_tasks(targets);
+
+	for (int i = 0; i < targets->pids.nr; i++) {
+		int j = 0;
+
+		while (j < nr && infos[j].tgid != targets->pids.list[i])
+			j++;
+		if (j < nr)
+			continue;
+		pr_err("session '%s' does not measure process %d, or only as a child of another one\n",
+		       targets->name, targets->pids.list[i]);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int targets__drop_instance(struct targets *targets, u32 instance)
+{
+	int err = 0, fd = persistent__open(targets->id, instance);
+
+	if (fd < 0)
+		err = fd;
+	else if (ioctl(fd, PERF_EVENT_IOC_ATTACH, 0) < 0)
+		err = -errno;
+	if (fd >= 0)
+		close(fd);
+	/* It has gone meanwhile. */
+	return err == -ENOENT || err == -EINVAL ? 0 : err;
+}
+
+/* Siblings joined after their leaders, which stay as long as there are any. */
+static int targets__drop_instances(struct targets *targets,
+				   const struct perf_persistent_info *infos, int nr)
+{
+	char buf[STRERR_BUFSIZE];
+	int err = 0;
+
+	while (nr-- && !err) {
+		if (!targets__has(targets, infos[nr].tgid))
+			continue;
+		err = targets__drop_instance(targets, infos[nr].instance);
+		if (err)
+			pr_err("cannot drop process %d from session '%s': %s\n", infos[nr].tgid,
+			       targets->name,
+			       persistent__strerror(targets->id, err, buf, sizeof(buf)));
+	}
+	return err;
+}
+
+static int targets__drop(struct targets *targets, bool descendants)
+{
+	char buf[STRERR_BUFSIZE], name[PERF_PERSISTENT_NAME_MAX];
+	struct perf_persistent_query query;
+	struct perf_persistent_info *infos;
+	int err, nr = persistent__instances(targets->id, &query, &infos);
+
+	if (nr < 0) {
+		pr_err("cannot read session '%s': %s\n", targets->name,
+		       persistent__strerror(targets->id, nr, buf, sizeof(buf)));
+		return nr;
+	}
+
+	err = targets__check_dropped(targets, infos, nr);
+	if (!err && descendants)
+		err = targets__find_descendants(targets);
+	if (!err)
+		err = targets__drop_instances(targets, infos, nr);
+	free(infos);
+	if (!err)
+		printf("%s: id %u %s\n", targets->name, targets->id,
+		       persistent__name(targets->id, name) ? "changed" :
+							     "ended with its last target");
+	target_processes__exit(&targets->processes);
+	return err;
+}
+
+static int targets__find(struct targets *targets, const char *str)
+{
+	int id = persistent__find(str);
+
+	if (id < 0)
+		return id;
+	targets->name = str;
+	targets->id = id;
+	return 0;
+}
+
+static int add__cmd(int argc, const char **argv)
+{
+	struct targets targets = { .verb = "add" };
+	bool descendants = false;
+	const struct option options[] = {
+		OPT_CALLBACK('p', "pid", &targets.pids, "pid", "processes to add", pids__parse),
+		OPT_BOOLEAN(0, "descendants", &descendants, "add their children as well"),
+		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
+		OPT_END()
+	};
+	const char * const usage[] = { persistent_cmd_add.usage, NULL };
+	int err;
+
+	argc = parse_options(argc, argv, options, usage, 0);
+	if (argc != 1 || !targets.pids.nr)
+		usage_with_options(usage, options);
+
+	err = targets__find(&targets, argv[0]) ?: targets__add(&targets, descendants);
+	zfree(&targets.pids.list);
+	return err;
+}
+
+const struct persistent_cmd persistent_cmd_add = {
+	.name	= "add",
+	.usage	=
+		"perf persistent add --pid <pid> [--descendants] <name|id>\n"
+		"                                                         measure other processes as well",
+	.fn	= add__cmd,
+};
+
+static int drop__cmd(int argc, const char **argv)
+{
+	struct targets targets = { .verb = "drop" };
+	bool descendants = false;
+	const struct option options[] = {
+		OPT_CALLBACK('p', "pid", &targets.pids, "pid", "processes to drop", pids__parse),
+		OPT_BOOLEAN(0, "descendants", &descendants, "drop their children as well"),
+		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
+		OPT_END()
+	};
+	const char * const usage[] = { persistent_cmd_drop.usage, NULL };
+	int err;
+
+	argc = parse_options(argc, argv, options, usage, 0);
+	if (argc != 1 || !targets.pids.nr)
+		usage_with_options(usage, options);
+
+	err = targets__find(&targets, argv[0]) ?: targets__drop(&targets, descendants);
+	zfree(&targets.pids.list);
+	return err;
+}
+
+const struct persistent_cmd persistent_cmd_drop = {
+	.name	= "drop",
+	.usage	=
+		"perf persistent drop --pid <pid> [--descendants] <name|id>\n"
+		"                                                         measure processes no longer",
+	.fn	= drop__cmd,
+};

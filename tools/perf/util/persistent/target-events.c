@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The events of a session's tasks, opened for another one, which joins the session.
+ */
+#include "targets.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/perf_event.h>
+#include <linux/zalloc.h>
+#include <sys/ioctl.h>
+#include "perf-sys.h"
+#include "registry.h"
+#include "rlimit.h"
+
+struct task_event {
+	struct perf_persistent_info	info;
+	struct perf_event_attr		attr;
+	char				*filter;
+	u32				flags;
+	u32				pages;
+	bool				disabled;
+	int				leader;
+	int				buffer;
+	int				output;
+	int				fd;
+};
+
+/* What one of its instances says of an event */
+struct task_answer {
+	struct perf_persistent_query	query;
+	struct perf_event_attr		attr;
+	char				filter[4096];
+};
+
+static int task_answer__ask(struct task_answer *answer, u32 id, u32 instance)
+{
+	int err, fd = persistent__open(id, instance);
+
+	if (fd < 0)
+		return fd;
+
+	memset(answer, 0, sizeof(*answer));
+	answer->query.attr = (u64)(unsigned long)&answer->attr;
+	answer->query.attr_size = sizeof(answer->attr);
+	answer->query.filter = (u64)(unsigned long)answer->filter;
+	answer->query.filter_size = sizeof(answer->filter);
+	err = persistent__query(fd, &answer->query);
+	close(fd);
+	answer->attr.size = sizeof(answer->attr);
+	return err;
+}
+
+/* As in the session: the leader is the last one before it on the same CPU. */
+static int task_events__find_leader(struct task_events *events, int nr)
+{
+	struct task_event *event = &events->list[nr];
+
+	if (!(event->flags & PERF_PERSISTENT_GROUP_SIBLING))
+		return -1;
+
+	while (nr--) {
+		struct task_event *leader = &events->list[nr];
+
+		if (leader->flags & PERF_PERSISTENT_GROUP_LEADER &&
+		    leader->info.cpu == event->info.cpu)
+			break;
+	}
+	return nr;
+}
+
+static int task_events__find_buffer(struct task_events *events, int nr)
+{
+	u64 id = events->list[nr].info.buffer_id;
+
+	if (!events->list[nr].pages)
+		return -1;
+
+	for (int i = 0; i < nr; i++) {
+		if (events->list[i].info.buffer_id == id)
+			return i;
+	}
+	return nr;
+}
+
+static int task_events__fill(struct task_events *events, int nr)
+{
+	struct task_event *event = &events->list[nr];
+	struct task_answer *answer = malloc(sizeof(*answer));
+	int err = answer ? task_answer__ask(answer, events->id, event->info.instance) : -ENOMEM;
+
+	if (!err) {
+		event->attr = answer->attr;
+		event->flags = answer->query.flags;
+		event->pages = answer->query.buffer_pages;
+		event->leader = task_events__find_leader(events, nr);
+		event->buffer = task_events__find_buffer(events, nr);
+		event->output = -1;
+		event->fd = -1;
+		if (answer->filter[0])
+			event->filter = strdup(answer->filter);
+		if (answer->filter[0] && !event->filter)
+			err = -ENOMEM;
+	}
+	free(answer);
+	return err;
+}
+
+static int info__cmp(const void *a, const void *b)
+{
+	const struct perf_persistent_info *l = a, *r = b;
+
+	return (int)l->member - (int)r->member ?: l->cpu - r->cpu ?:
+	       (int)l->instance - (int)r->instance;
+}
+
+/*
+ * An event is as those of other tasks are, unless these have ended: then it is enabled,
+ * as it was when they ended, or nobody would ask for more of it.
+ */
+static bool is_disabled(const struct perf_persistent_info *info, int nr)
+{
+	bool disabled = false;
+
+	for (int i = 0; i < nr && info[i].member == info->member && info[i].cpu == info->cpu; i++) {
+		if (info[i].state == PERF_PERSISTENT_STATE_ENABLED ||
+		    info[i].state == PERF_PERSISTENT_STATE_HELD)
+			return false;
+		disabled |= info[i].state == PERF_PERSISTENT_STATE_DISABLED;
+	}
+	return disabled;
+}
+
+/*
+ * Returns 0, -EINVAL for a session without tasks, or another negative error.
+ */
+int task_events__init(struct task_events *events, u32 id)
+{
+	enum rlimit_action limit = NO_CHANGE;
+	struct perf_persistent_query query;
+	struct perf_persistent_info *infos;
+	int err = 0, nr = persistent__instances(id, &query, &infos);
+
+	*events = (struct task_events) { .id = id };
+	if (nr < 0)
+		return nr;
+
+	/* One file for each that joins, so that it can be taken out again. */
+	rlimit__increase_nofile(&limit);
+
+	qsort(infos, nr, sizeof(*infos), info__cmp);
+	events->list = calloc(nr, sizeof(*events->list));
+	if (!events->list)
+		err = -ENOMEM;
+
+	for (int i = 0; i < nr && !err; i++) {
+		struct task_event *event = &events->list[events->nr];
+
+		if (infos[i].pid == -1 || (events->nr && event[-1].info.cpu == infos[i].cpu &&
+					   event[-1].info.member == infos[i].member))
+			continue;
+		event->info = infos[i];
+		event->disabled = is_disabled(&infos[i], nr - i);
+		err = task_events__fill(events, events->nr++);
+	}
+	free(infos);
+	return err ?: events->nr ? 0 : -EINVAL;
+}
+
+bool task_events__are_inherited(struct task_events *events)
+{
+	for (int i = 0; i < events->nr; i++) {
+		if (!events->list[i].attr.inherit || events->list[i].attr.inherit_thread)
+			return false;
+	}
+	return true;
+}
+
+static int task_event__open(struct task_events *events, struct task_event *event, pid_t tid)
+{
+	int leader_fd = event->leader < 0 ? -1 : events->list[event->leader].fd;
+
+	event->fd = sys_perf_event_open(&event->attr, tid, event->info.cpu, leader_fd,
+					PERF_FLAG_FD_CLOEXEC);
+	if (event->fd >= 0 && event->filter &&
+	    ioctl(event->fd, PERF_EVENT_IOC_SET_FILTER, event->filter) < 0)
+		return -errno;
+	if (event->fd >= 0)
+		return TASK_ADDED;
+
+	/* A task may have swapped contexts with its child, so that the leader is not there. */
+	if (errno == ESRCH || (errno == EINVAL && leader_fd >= 0 && event->attr.inherit))
+		return TASK_AGAIN;
+	return -errno;
+}
+
+/*
+ * Threads on the same CPU share buffers, as those that a session is started with. What
+ * follows its thread from CPU to CPU has a buffer of that thread.
+ */
+static int task_event__buffer_owner(struct task_events *events, struct task_event *event)
+{
+	struct task_event *first;
+
+	if (event->buffer < 0)
+		return -1;
+	first = &events->list[event->buffer];
+	if (event->info.cpu >= 0)
+		return first->output;
+	return first == event ? -1 : first->fd;
+}
+
+static int task_event__detach(struct task_events *events, struct task_event *event)
+{
+	int owner = task_event__buffer_owner(events, event);
+	struct perf_event_detach detach = {
+		.id	      = events->id,
+		.member	      = event->info.member,
+		.buffer_pages = owner < 0 ? event->pages : 0,
+	};
+	int *fds;
+
+	if (owner >= 0 && ioctl(event->fd, PERF_EVENT_IOC_SET_OUTPUT, owner) < 0)
+		return -errno;
+
+	fds = realloc(events->fds, (events->nr_fds + 1) * sizeof(*fds));
+	if (!fds)
+		return -ENOMEM;
+	events->fds = fds;
+
+	if (ioctl(event->fd, PERF_EVENT_IOC_DETACH, &detach) < 0) {
+		if (errno != EEXIST && errno != EBUSY)
+			return -errno;
+		/* A child has it already that got this one as well: that goes now. */
+		return errno == EBUSY ? TASK_AGAIN : TASK_TRACKED;
+	}
+
+	fds[events->nr_fds++] = event->fd;
+	if (event->buffer >= 0 && owner < 0)
+		events->list[event->buffer].output = event->fd;
+	return TASK_ADDED;
+}
+
+/* Side-band comes last and is first to be enabled, as are siblings before their leader. */
+static int task_events__enable(struct task_events *events)
+{
+	for (int i = events->nr - 1; i >= 0; i--) {
+		struct task_event *event = &events->list[i];
+
+		if (event->fd >= 0 && !event->disabled &&
+		    ioctl(event->fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+static void task_event__close(struct task_event *event)
+{
+	if (event->fd >= 0)
+		close(event->fd);
+	event->fd = -1;
+}
+
+static int task_events__open(struct task_events *events, pid_t tid)
+{
+	int ret = TASK_ADDED;
+
+	for (int i = 0; i < events->nr; i++)
+		events->list[i].fd = -1;
+	for (int i = 0; i < events->nr && ret == TASK_ADDED; i++)
+		ret = task_event__open(events, &events->list[i], tid);
+	return ret;
+}
+
+/*
+ * Returns an enum task_result or a negative error. All events are opened before the
+ * first one joins, so that a thread that ends meanwhile leaves nothing.
+ */
+int task_events__add(struct task_events *events, pid_t tid)
+{
+	int err, i = 0, ret = task_events__open(events, tid), result = TASK_TRACKED;
+
+	for (; i < events->nr && ret == TASK_ADDED; i++) {
+		int one = task_event__detach(events, &events->list[i]);
+
+		if (one < 0 || one == TASK_AGAIN) {
+			ret = one;
+			break;
+		}
+		if (one == TASK_ADDED)
+			result = TASK_ADDED;
+		else
+			task_event__close(&events->list[i]);
+	}
+	/* What has joined is kept open until all is done. */
+	for (; i < events->nr; i++)
+		task_event__close(&events->list[i]);
+	err = task_events__enable(events);
+	if (ret < 0 || ret == TASK_AGAIN)
+		return ret;
+	return err ?: result;
+}
+
+/* Take all that has been added out again, siblings before their leaders. */
+void task_events__undo(struct task_events *events)
+{
+	for (int i = events->nr_fds - 1; i >= 0; i--)
+		ioctl(events->fds[i], PERF_EVENT_IOC_ATTACH, 0);
+}
+
+void task_events__exit(struct task_events *events)
+{
+	for (int i = 0; i < events->nr_fds; i++)
+		close(events->fds[i]);
+	for (int i = 0; i < events->nr; i++)
+		zfree(&events->list[i].filter);
+	zfree(&events->list);
+	zfree(&events->fds);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_PERSISTENT_TARGETS_H
+#define __PERF_PERSISTENT_TARGETS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <linux/types.h>
+
+/*
+ * A process by its folder in /proc, which stays that of the process when its number is
+ * another's.
+ */
+struct target_process {
+	pid_t	pid;
+	int	dir;
+	bool	named;
+	bool	tracked;
+	bool	added;
+	bool	complete;
+	pid_t	*zombies;
+	int	nr_zombies;
+};
+
+struct target_processes {
+	struct target_process	*list;
+	int			nr;
+};
+
+bool target_processes__has(struct target_processes *processes, pid_t pid);
+int target_processes__add(struct target_processes *processes, pid_t pid, bool named);
+int target_processes__add_children(struct target_processes *processes);
+void target_processes__exit(struct target_processes *processes);
+bool target_process__has_zombie(struct target_process *process, pid_t tid);
+int target_process__threads(struct target_process *process, pid_t **tids);
+
+/*
+ * An event that each task of a session has: that of a member, on a CPU or on all.
+ * For those that do not apply, @leader is -1, @buffer is -1 and @filter is NULL.
+ *
+ * @leader: number of the event that leads its group
+ * @buffer: number of the event that brings the buffer, which can be itself
+ * @output: file of what brought it for other threads on the same CPU, or -1
+ * @fd:     file of the thread that is being added, or -1
+ */
+struct task_event;
+
+struct task_events {
+	u32			id;
+	struct task_event	*list;
+	int			nr;
+	int			*fds;
+	int			nr_fds;
+};
+
+enum task_result {
+	TASK_TRACKED,	/* already */
+	TASK_ADDED,
+	TASK_AGAIN,	/* it is gone, or changed meanwhile */
+};
+
+int task_events__init(struct task_events *events, u32 id);
+bool task_events__are_inherited(struct task_events *events);
+int task_events__add(struct task_events *events, pid_t tid);
+void task_events__undo(struct task_events *events);
+void task_events__exit(struct task_events *events);
+
+#endif /* __PERF_PERSISTENT_TARGETS_H */
