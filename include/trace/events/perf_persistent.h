@@ -88,7 +88,7 @@ DEFINE_EVENT(persistent_session, persistent_disable,
 	TP_ARGS(id, member)
 );
 
-/* From the first view that holds it to the last that gives it up */
+/* From the first file that holds it to the last that gives it up */
 DEFINE_EVENT(persistent_session, persistent_hold,
 	TP_PROTO(u32 id, u32 member),
 	TP_ARGS(id, member)

@@ -308,6 +308,26 @@ int perf_persistent_may_change(struct perf_persistent_session *session, unsigned
 }
 
 /**
+ * perf_persistent_may_open_session - whether the caller may have a file of a session
+ * @session: session
+ *
+ * What is done through the file asks for more. The owner can change the mode, whatever
+ * it is.
+ *
+ * Context: may sleep; takes perf_persistent_mutex.
+ * Return: true if the mode gives him any right, or it is his
+ */
+bool perf_persistent_may_open_session(struct perf_persistent_session *session)
+{
+	if (perf_persistent_mode_allows(session, PERF_PERSISTENT_READ) ||
+	    perf_persistent_mode_allows(session, PERF_PERSISTENT_HOLD))
+		return true;
+
+	return !(session->flags & PERF_PERSISTENT_PRIVILEGED) &&
+	       uid_eq(READ_ONCE(session->uid), current_euid());
+}
+
+/**
  * perf_persistent_may_write - whether the caller may write to a buffer
  * @event: event that the caller has open
  *

@@ -133,8 +133,8 @@ static int perf_persistent_check_group(struct perf_event *event,
 
 /*
  * Whether an event of a context, its own or inherited, counts for a member on the CPU,
- * or on all. Not under perf_persistent_mutex, because a context can be long; nobody
- * but the time to live takes an instance from the session meanwhile.
+ * or on all. A context can be long, so no lock is held. Nobody makes or joins an instance
+ * of the session meanwhile, and only the time to live takes one out.
  */
 static bool perf_persistent_is_measured(struct perf_event_context *ctx,
 					const struct perf_persistent_session *session,
@@ -145,9 +145,8 @@ static bool perf_persistent_is_measured(struct perf_event_context *ctx,
 
 	lockdep_assert_held(&session->control);
 	guard(rcu)();
-	guard(raw_spinlock_irq)(&ctx->lock);
 
-	list_for_each_entry(event, &ctx->event_list, event_entry) {
+	list_for_each_entry_rcu(event, &ctx->event_list, event_entry) {
 		inst = perf_persistent_instance_of(event->parent ?: event);
 		if (inst && inst->session == session && inst->key.member == member &&
 		    inst->key.cpu == cpu)

@@ -2,7 +2,7 @@
 /*
  * Persistent perf events: holding, which lends their counters to others.
  *
- * An instance stands still while a view holds its member or its session. What
+ * An instance stands still while a file holds its member or its session. What
  * enables or disables it meanwhile takes effect afterwards. The gap is in the
  * times: nothing was enabled.
  */
@@ -112,7 +112,7 @@ static void perf_persistent_session_update_holds(struct perf_persistent_session 
 	}
 }
 
-/* How many views hold it now */
+/* How many files hold it now */
 static u32 perf_persistent_session_add_hold(struct perf_persistent_session *session,
 					    u32 member, int add)
 {

@@ -13,8 +13,8 @@ static void build_check_abi(void)
 	BUILD_BUG_ON(sizeof(struct perf_event_detach) != PERF_EVENT_DETACH_SIZE_VER0);
 	BUILD_BUG_ON(sizeof(struct perf_persistent_query) != PERF_PERSISTENT_QUERY_SIZE_VER0);
 	BUILD_BUG_ON(sizeof(struct perf_persistent_set) != PERF_PERSISTENT_SET_SIZE_VER0);
-	BUILD_BUG_ON(sizeof(struct perf_persistent_info) != 96);
-	BUILD_BUG_ON(offsetof(struct perf_persistent_query, name) != 224);
+	BUILD_BUG_ON(sizeof(struct perf_persistent_info) != 128);
+	BUILD_BUG_ON(offsetof(struct perf_persistent_query, name) != 248);
 }
 
 /* The same ioctl, with a struct of whatever size */
@@ -25,8 +25,8 @@ static bool perf_persistent_ioctl_is(unsigned int cmd, unsigned int known)
 
 /**
  * perf_persistent_ioctl - the ioctls of the registry
- * @holder: of the view that it came through, or NULL
- * @event:  event of the open file
+ * @holder: of the file if it can hold, or NULL
+ * @event:  event of the open file, or NULL for a file of the holder's session
  * @cmd:    as for ioctl(2)
  * @arg:    as for ioctl(2)
  *
@@ -38,14 +38,16 @@ long perf_persistent_ioctl(struct perf_persistent_holder *holder, struct perf_ev
 {
 	build_check_abi();
 
-	if (perf_persistent_ioctl_is(cmd, PERF_EVENT_IOC_DETACH))
-		return perf_persistent_ioctl_detach(event, cmd, arg);
-	if (cmd == PERF_EVENT_IOC_ATTACH)
-		return arg ? -EINVAL : perf_persistent_ioctl_attach(event);
 	if (perf_persistent_ioctl_is(cmd, PERF_EVENT_IOC_QUERY_PERSISTENT))
 		return perf_persistent_ioctl_query(holder, event, cmd, arg);
 	if (perf_persistent_ioctl_is(cmd, PERF_EVENT_IOC_SET_PERSISTENT))
 		return perf_persistent_ioctl_set(holder, event, cmd, arg);
+	if (!event)
+		return -ENOIOCTLCMD;
+	if (perf_persistent_ioctl_is(cmd, PERF_EVENT_IOC_DETACH))
+		return perf_persistent_ioctl_detach(event, cmd, arg);
+	if (cmd == PERF_EVENT_IOC_ATTACH)
+		return arg ? -EINVAL : perf_persistent_ioctl_attach(event);
 
 	return -ENOIOCTLCMD;
 }

@@ -95,7 +95,7 @@ struct perf_persistent_name {
  * @gid:	   group
  * @mode:	   PERF_PERSISTENT_* rights of owner, group and others
  * @needs:	   PERF_NEED_* of all instances that it ever had
- * @nr_holds:	   views that hold all instances, or those of the member with the
+ * @nr_holds:	   files that hold all instances, or those of the member with the
  *		   number - 1, whether there is one or not
  * @created:	   CLOCK_BOOTTIME, ns
  * @deadline:	   CLOCK_BOOTTIME, ns; 0 for none
@@ -210,17 +210,15 @@ struct perf_persistent_detach {
 
 /**
  * struct perf_persistent_holder - what an open file holds
- * @session: session of which it holds instances, or NULL
+ * @session: that the file is of; of a view, the one that it holds instances of, or NULL
  * @holds:   bits by the index of perf_persistent_session::nr_holds
- * @only:    nothing is read through the file; does not change
  *
- * What changes is protected by perf_persistent_session::control of the session that
- * the file's event is in.
+ * Protected by perf_persistent_session::control of the session that the file, or its
+ * event, is of.
  */
 struct perf_persistent_holder {
 	struct perf_persistent_session	*session;
 	DECLARE_BITMAP(holds, PERF_PERSISTENT_MEMBERS + 1);
-	bool				only;
 };
 
 /*
@@ -240,6 +238,8 @@ extern struct mutex perf_persistent_mutex;
 /* The files call each other in one direction only: each those above it. */
 
 /* registry.c */
+struct perf_persistent_session *
+perf_persistent_session_use(struct perf_persistent_session *session);
 struct perf_persistent_session *perf_persistent_session_get(u32 id);
 struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event);
 bool perf_persistent_selects(u32 member, struct perf_event *event);
@@ -291,6 +291,7 @@ int perf_persistent_may_write(struct perf_event *event);
 int perf_persistent_may_read(struct perf_persistent_session *session,
 			     struct perf_event *event);
 int perf_persistent_may_change(struct perf_persistent_session *session, unsigned int right);
+bool perf_persistent_may_open_session(struct perf_persistent_session *session);
 int perf_persistent_check_ttl(u64 *ttl);
 int perf_persistent_charge(struct perf_persistent_instance *inst);
 void perf_persistent_uncharge(struct perf_persistent_instance *inst);
@@ -349,6 +350,10 @@ long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct per
 			       unsigned int cmd, unsigned long arg);
 u32 perf_persistent_state(struct perf_event *event);
 void perf_persistent_scrub_attr(struct perf_event_attr *attr);
+
+/* session_file.c */
+struct file *perf_persistent_session_open(struct perf_persistent_session *session, int f_flags);
+void perf_persistent_session_show(struct perf_persistent_session *session, struct seq_file *m);
 
 /* view.c */
 struct file *perf_persistent_view_open(struct perf_event *event,

@@ -141,34 +141,15 @@ static pid_t perf_persistent_tgid(struct perf_event *event,
 	return inst ? pid_vnr(inst->tgid) : task_tgid_vnr(task);
 }
 
-/* Without a lock that is held while user memory is accessed */
-static void perf_persistent_info_fill(struct perf_persistent_info *info, struct perf_event *event)
+/* Which one it is, and what anybody may know of it */
+static void perf_persistent_info_identify(struct perf_persistent_info *info,
+					  struct perf_event *event)
 {
-	const struct perf_persistent_origin origin = perf_persistent_origin_of(event);
 	struct perf_persistent_instance *inst;
-	struct perf_buffer *rb;
-	u64 enabled, running;
 
-	*info = (struct perf_persistent_info){
-		.cpu		= event->persistent->cpu,
-		.event_id	= primary_event_id(event),
-		.lost		= atomic64_read(&event->lost_samples) - origin.lost,
-		.lost_before	= origin.lost,
-	};
+	*info = (struct perf_persistent_info) { .cpu = event->persistent->cpu };
 	scoped_guard(mutex, &event->child_mutex)
 		info->state = perf_persistent_state(event);
-	info->count = perf_persistent_since(__perf_event_read_value(event, &enabled, &running),
-					    origin.count);
-	info->time_enabled = perf_persistent_since(enabled, origin.enabled);
-	info->time_running = perf_persistent_since(running, origin.running);
-
-	rb = ring_buffer_get(event);
-	if (rb) {
-		info->buffer_id = rb->id;
-		if (rb->id == origin.rb_id)
-			info->buffer_start = origin.head;
-		ring_buffer_put(rb);
-	}
 
 	guard(mutex)(&perf_persistent_mutex);
 
@@ -182,25 +163,52 @@ static void perf_persistent_info_fill(struct perf_persistent_info *info, struct 
 	}
 }
 
-/* To whoever may not open the event, but has a file of it */
+/* To whoever may not open it */
 static void perf_persistent_info_hide(struct perf_persistent_info *info)
 {
 	info->pid = min(info->pid, 0);
 	info->tgid = min(info->tgid, 0);
 }
 
-/* To whoever may not read the event: as much as sysfs tells of it */
-static void perf_persistent_info_strip(struct perf_persistent_info *info)
+/* Without a lock that is held while user memory is accessed */
+static void perf_persistent_info_fill(struct perf_persistent_info *info, struct perf_event *event)
 {
-	*info = (struct perf_persistent_info) {
-		.id		= info->id,
-		.instance	= info->instance,
-		.member		= info->member,
-		.state		= info->state,
-		.cpu		= info->cpu,
-		.pid		= min(info->pid, 0),
-		.tgid		= min(info->tgid, 0),
-	};
+	const struct perf_persistent_origin origin = perf_persistent_origin_of(event);
+	struct perf_buffer *rb;
+	u64 enabled, running;
+
+	info->event_id = primary_event_id(event);
+	info->lost = atomic64_read(&event->lost_samples) - origin.lost;
+	info->lost_before = origin.lost;
+	if (origin.time)
+		info->cleared = ktime_get_boottime_ns() - origin.time;
+	info->count = perf_persistent_since(__perf_event_read_value(event, &enabled, &running),
+					    origin.count);
+	info->time_enabled = perf_persistent_since(enabled, origin.enabled);
+	info->time_running = perf_persistent_since(running, origin.running);
+
+	rb = ring_buffer_get(event);
+	if (!rb)
+		return;
+	info->buffer_id = rb->id;
+	if (rb->id == origin.rb_id)
+		info->buffer_start = origin.head;
+	ring_buffer_put(rb);
+}
+
+static int perf_persistent_fill_one(struct perf_persistent_info *info,
+				    struct perf_persistent_session *session,
+				    struct perf_event *event)
+{
+	int err = perf_persistent_may_read(session, event);
+
+	perf_persistent_info_identify(info, event);
+	if (err == -EACCES)
+		perf_persistent_info_hide(info);
+	else if (!err)
+		perf_persistent_info_fill(info, event);
+
+	return err == -EACCES ? 0 : err;
 }
 
 static int perf_persistent_fill_instances(struct perf_persistent_answer *a,
@@ -221,12 +229,7 @@ static int perf_persistent_fill_instances(struct perf_persistent_answer *a,
 		return -ENOMEM;
 
 	while (!err && a->nr < room && (event = perf_persistent_get_next(session, &nr))) {
-		perf_persistent_info_fill(&a->instances[a->nr], event);
-		err = perf_persistent_may_read(session, event);
-		if (err == -EACCES) {
-			perf_persistent_info_strip(&a->instances[a->nr]);
-			err = 0;
-		}
+		err = perf_persistent_fill_one(&a->instances[a->nr], session, event);
 		a->nr++;
 		perf_persistent_put_user(event);
 		cond_resched();
@@ -338,11 +341,9 @@ static void perf_persistent_fill_offline(struct perf_persistent_answer *a,
 }
 
 static void perf_persistent_fill_session(struct perf_persistent_answer *a,
-					 struct perf_persistent_session *session,
-					 struct perf_event *event)
+					 struct perf_persistent_session *session)
 {
 	struct perf_persistent_query *info = &a->info;
-	struct perf_persistent_instance *inst;
 
 	guard(mutex)(&perf_persistent_mutex);
 
@@ -353,6 +354,14 @@ static void perf_persistent_fill_session(struct perf_persistent_answer *a,
 	info->age = ktime_get_boottime_ns() - session->created;
 	info->ttl = perf_persistent_session_time_left(session);
 	strscpy(info->name, session->name->text, sizeof(info->name));
+}
+
+static void perf_persistent_fill_instance(struct perf_persistent_answer *a,
+					  struct perf_event *event)
+{
+	struct perf_persistent_instance *inst;
+
+	guard(mutex)(&perf_persistent_mutex);
 
 	inst = perf_persistent_instance_of(event);
 	if (!inst)
@@ -364,11 +373,8 @@ static void perf_persistent_fill_session(struct perf_persistent_answer *a,
 /* What an event tells of itself, in a session or after its end */
 static int perf_persistent_fill_event(struct perf_persistent_answer *a, struct perf_event *event)
 {
-	u64 cleared = perf_persistent_origin_of(event).time;
 	int err;
 
-	if (cleared)
-		a->info.cleared = ktime_get_boottime_ns() - cleared;
 	if (READ_ONCE(event->nr_siblings))
 		a->info.flags |= PERF_PERSISTENT_GROUP_LEADER;
 	if (READ_ONCE(event->group_leader) != event)
@@ -391,26 +397,8 @@ static int perf_persistent_may_query(struct perf_persistent_session *session,
 			 perf_persistent_may_open(event);
 }
 
-/*
- * To whoever may not read the event. Whoever opened it to hold it is told whether all
- * instances are held.
- */
-static int perf_persistent_fill_unentitled(struct perf_persistent_answer *a,
-					   struct perf_persistent_session *session,
-					   bool hold_only, u32 room)
-{
-	if (!hold_only) {
-		perf_persistent_info_hide(&a->info.self);
-		return 0;
-	}
-
-	perf_persistent_info_strip(&a->info.self);
-
-	return session ? perf_persistent_fill_instances(a, session, room) : 0;
-}
-
 static int perf_persistent_fill(struct perf_persistent_answer *a, struct perf_event *event,
-				bool hold_only, u32 room)
+				u32 room)
 {
 	struct perf_persistent_session *session = perf_persistent_session_of(event);
 	int err;
@@ -418,13 +406,17 @@ static int perf_persistent_fill(struct perf_persistent_answer *a, struct perf_ev
 	if (!session && !(event->persistent && event->persistent->ended))
 		return -EINVAL;
 
+	perf_persistent_info_identify(&a->info.self, event);
 	perf_persistent_info_fill(&a->info.self, event);
-	err = hold_only ? -EACCES : perf_persistent_may_query(session, event);
+	err = perf_persistent_may_query(session, event);
 	if (err == -EACCES) {
-		err = perf_persistent_fill_unentitled(a, session, hold_only, room);
+		perf_persistent_info_hide(&a->info.self);
+		err = 0;
 	} else if (!err) {
-		if (session)
-			perf_persistent_fill_session(a, session, event);
+		if (session) {
+			perf_persistent_fill_session(a, session);
+			perf_persistent_fill_instance(a, event);
+		}
 		err = perf_persistent_fill_event(a, event);
 		if (!err && session)
 			err = perf_persistent_fill_instances(a, session, room);
@@ -433,6 +425,24 @@ static int perf_persistent_fill(struct perf_persistent_answer *a, struct perf_ev
 		kobject_put(&session->kobj);
 
 	return err;
+}
+
+/* To whoever has a file of the session: what sysfs tells anybody, and what he may read */
+static int perf_persistent_fill_whole(struct perf_persistent_answer *a,
+				      struct perf_persistent_session *session, u32 room)
+{
+	int err;
+
+	a->info.self = (struct perf_persistent_info) {
+		.id	= session->id,
+		.cpu	= -1,
+		.pid	= -1,
+		.tgid	= -1,
+	};
+	perf_persistent_fill_session(a, session);
+	err = perf_persistent_fill_instances(a, session, room);
+
+	return err ?: a->info.nr_instances ? 0 : -ESRCH;
 }
 
 /*
@@ -507,21 +517,22 @@ static int perf_persistent_put_info(const struct perf_persistent_answer *a, size
 
 /**
  * perf_persistent_ioctl_query - PERF_EVENT_IOC_QUERY_PERSISTENT
- * @holder: of the view that it came through, or NULL
- * @event:  event of the open file
+ * @holder: of the file if it can hold, or NULL
+ * @event:  event of the open file, or NULL for a file of the holder's session
  * @cmd:    has the size of the struct
  * @arg:    address of a struct perf_persistent_query
  *
  * Context: may sleep; waits for no lock that is held while user memory is accessed.
  * Return: 0, -EINVAL for an event that neither is persistent nor was until its
- * time ran out, or a struct that is too small, -EFAULT, -E2BIG, -ENOMEM
+ * time ran out, or a struct that is too small, -ESRCH for a session that has ended,
+ * -EFAULT, -E2BIG, -ENOMEM
  */
 long perf_persistent_ioctl_query(const struct perf_persistent_holder *holder,
 				 struct perf_event *event, unsigned int cmd, unsigned long arg)
 {
-	bool hold_only = holder && holder->only;
 	struct perf_persistent_query u = {};
 	struct perf_persistent_answer *a;
+	u32 room;
 	int err;
 
 	err = perf_persistent_copy_struct(&u, sizeof(u), PERF_PERSISTENT_QUERY_SIZE_VER0,
@@ -533,7 +544,9 @@ long perf_persistent_ioctl_query(const struct perf_persistent_holder *holder,
 	if (!a)
 		return -ENOMEM;
 
-	err = perf_persistent_fill(a, event, hold_only, u.instances ? u.nr_instances : 0);
+	room = u.instances ? u.nr_instances : 0;
+	err = event ? perf_persistent_fill(a, event, room) :
+		      perf_persistent_fill_whole(a, holder->session, room);
 	if (!err)
 		err = perf_persistent_put_parts(a, &u);
 	if (!err)

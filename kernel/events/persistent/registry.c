@@ -33,25 +33,45 @@ static struct rhashtable perf_persistent_keys;
 
 /* Sessions */
 
-/**
- * perf_persistent_session_get - look a session up
- * @id: id
- *
- * Context: may sleep; takes perf_persistent_mutex.
- * Return: the session if it has instances, for kobject_put(), or NULL
- */
-struct perf_persistent_session *perf_persistent_session_get(u32 id)
+static struct perf_persistent_session *
+__perf_persistent_session_use(struct perf_persistent_session *session)
 {
-	struct perf_persistent_session *session;
+	lockdep_assert_held(&perf_persistent_mutex);
 
-	guard(mutex)(&perf_persistent_mutex);
-
-	session = xa_load(&perf_persistent_sessions, id);
 	if (!session || !perf_persistent_session_lives(session))
 		return NULL;
 	kobject_get(&session->kobj);
 
 	return session;
+}
+
+/**
+ * perf_persistent_session_use - another reference to a session, unless it has ended
+ * @session: session
+ *
+ * Context: may sleep; takes perf_persistent_mutex.
+ * Return: the session, for kobject_put(), or NULL
+ */
+struct perf_persistent_session *
+perf_persistent_session_use(struct perf_persistent_session *session)
+{
+	guard(mutex)(&perf_persistent_mutex);
+
+	return __perf_persistent_session_use(session);
+}
+
+/**
+ * perf_persistent_session_get - look a session up
+ * @id: id
+ *
+ * Context: may sleep; takes perf_persistent_mutex.
+ * Return: the session if it has not ended, for kobject_put(), or NULL
+ */
+struct perf_persistent_session *perf_persistent_session_get(u32 id)
+{
+	guard(mutex)(&perf_persistent_mutex);
+
+	return __perf_persistent_session_use(xa_load(&perf_persistent_sessions, id));
 }
 
 /**

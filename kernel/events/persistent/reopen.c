@@ -164,47 +164,18 @@ static int perf_persistent_check_attr(const struct perf_event_attr *attr,
 }
 
 /*
- * Whoever may not read the event must not find out by trying what it is, nor which task
- * it measures.
- */
-static bool perf_persistent_asks_to_hold(const struct perf_event_attr *attr, pid_t pid)
-{
-	const struct perf_event_attr all = {
-		.type			= attr->type,
-		.size			= attr->size,
-		.config			= attr->config,
-		/* perf_copy_attr() sets it. */
-		.sample_max_stack	= attr->sample_max_stack,
-	};
-
-	return pid == -1 && !memcmp(attr, &all, sizeof(all));
-}
-
-static int perf_persistent_may_view(struct perf_persistent_session *session,
-				    struct perf_event *event, unsigned int right)
-{
-	if (right == PERF_PERSISTENT_READ)
-		return perf_persistent_may_read(session, event) ?:
-		       security_perf_event_read(event);
-
-	return perf_persistent_may_change(session, right) ?: security_perf_event_write(event);
-}
-
-/*
  * The use of the event comes first, because asking for the rights may sleep for long.
  */
-static struct file *perf_persistent_open_view(struct perf_persistent_session *session,
-					      const struct perf_event_attr *attr,
-					      pid_t pid, int cpu, int f_flags)
+static struct file *perf_persistent_open_instance(struct perf_persistent_session *session,
+						  const struct perf_event_attr *attr,
+						  pid_t pid, int cpu, int f_flags)
 {
-	unsigned int right = attr->config & PERF_PERSISTENT_HOLD_ONLY ? PERF_PERSISTENT_HOLD :
-									PERF_PERSISTENT_READ;
 	struct perf_event *event;
 	struct file *file;
 	int err;
 
 	/* Whether there is such an instance is for those who have the right. */
-	if (!perf_persistent_mode_allows(session, right))
+	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
 		return ERR_PTR(-EACCES);
 
 	event = perf_persistent_get_event(session, attr->config, pid, cpu);
@@ -213,8 +184,10 @@ static struct file *perf_persistent_open_view(struct perf_persistent_session *se
 	if (IS_ERR(event))
 		return ERR_CAST(event);
 
-	err = perf_persistent_may_view(session, event, right);
-	if (!err && right == PERF_PERSISTENT_READ)
+	err = perf_persistent_may_read(session, event);
+	if (!err)
+		err = security_perf_event_read(event);
+	if (!err)
 		err = perf_persistent_check_attr(attr, event);
 	file = err ? ERR_PTR(err) : perf_persistent_view_open(event, attr, f_flags);
 	if (IS_ERR(file))
@@ -223,10 +196,62 @@ static struct file *perf_persistent_open_view(struct perf_persistent_session *se
 	return file;
 }
 
+/* As for a view of its first event */
+static int perf_persistent_session_security(struct perf_persistent_session *session)
+{
+	struct perf_event *event;
+	u32 nr = 0;
+	int err;
+
+	event = perf_persistent_get_next(session, &nr);
+	if (!event)
+		return -ENOENT;
+
+	err = security_perf_event_read(event);
+	if (!err)
+		err = security_perf_event_write(event);
+	perf_persistent_put_user(event);
+
+	return err;
+}
+
+static struct file *perf_persistent_open_session(struct perf_persistent_session *session,
+						 const struct perf_event_attr *attr,
+						 pid_t pid, int cpu, int f_flags)
+{
+	const struct perf_event_attr all = {
+		.type			= attr->type,
+		.size			= attr->size,
+		.config			= attr->config,
+		/* perf_copy_attr() sets it. */
+		.sample_max_stack	= attr->sample_max_stack,
+	};
+	int err;
+
+	if (pid != -1 || cpu != -1 || memcmp(attr, &all, sizeof(all)))
+		return ERR_PTR(-EINVAL);
+	if (!perf_persistent_may_open_session(session))
+		return ERR_PTR(-EACCES);
+
+	err = perf_persistent_session_security(session);
+
+	return err ? ERR_PTR(err) : perf_persistent_session_open(session, f_flags);
+}
+
+static struct file *perf_persistent_open(struct perf_persistent_session *session,
+					 const struct perf_event_attr *attr,
+					 pid_t pid, int cpu, int f_flags)
+{
+	if (attr->config & PERF_PERSISTENT_SESSION)
+		return perf_persistent_open_session(session, attr, pid, cpu, f_flags);
+
+	return perf_persistent_open_instance(session, attr, pid, cpu, f_flags);
+}
+
 /**
  * perf_persistent_reopen - perf_event_open() of an event in the registry
- * @attr:     type PERF_TYPE_PERSISTENT, id and instance in config, and whether nothing is
- *	      to be read
+ * @attr:     type PERF_TYPE_PERSISTENT; in config the id, and the instance or that it is
+ *	      to be the session itself
  * @pid:      as for perf_event_open(2)
  * @cpu:      as for perf_event_open(2)
  * @group_fd: -1
@@ -237,36 +262,34 @@ static struct file *perf_persistent_open_view(struct perf_persistent_session *se
  * * -ENOENT: no such session or instance
  * * -ESRCH: no such task
  * * -EACCES: not entitled
- * * -EINVAL: unknown flag or read format, a group, several instances, or something that
- *   is more than to hold
+ * * -EINVAL: unknown flag or read format, a group, several instances, or more than the id
+ *   of a session
  * * -EOPNOTSUPP: the event was opened with another attr
  * * -EMFILE, -ENFILE, -ENOMEM
  */
 int perf_persistent_reopen(struct perf_event_attr *attr, pid_t pid, int cpu,
 			   int group_fd, unsigned long flags)
 {
-	bool hold_only = attr->config & PERF_PERSISTENT_HOLD_ONLY;
-	int f_flags = hold_only ? O_WRONLY : O_RDWR;
+	const u64 instance = attr->config >> PERF_PERSISTENT_INSTANCE_SHIFT;
 	struct perf_persistent_session *session;
+	int f_flags = O_RDWR;
 	struct file *file;
 	int fd;
 
 	if ((flags & ~PERF_FLAG_FD_CLOEXEC) || group_fd != -1 || pid < -1 || cpu < -1 ||
-	    (attr->config >> PERF_PERSISTENT_INSTANCE_SHIFT && (pid != -1 || cpu != -1)))
-		return -EINVAL;
-	if (hold_only && !perf_persistent_asks_to_hold(attr, pid))
+	    (instance && (pid != -1 || cpu != -1 || attr->config & PERF_PERSISTENT_SESSION)))
 		return -EINVAL;
 
 	if (flags & PERF_FLAG_FD_CLOEXEC)
 		f_flags |= O_CLOEXEC;
 
-	session = perf_persistent_session_get((u32)(attr->config & ~PERF_PERSISTENT_HOLD_ONLY));
+	session = perf_persistent_session_get((u32)(attr->config & ~PERF_PERSISTENT_SESSION));
 	if (!session)
 		return -ENOENT;
 
 	fd = get_unused_fd_flags(f_flags);
 	if (fd >= 0) {
-		file = perf_persistent_open_view(session, attr, pid, cpu, f_flags);
+		file = perf_persistent_open(session, attr, pid, cpu, f_flags);
 		if (IS_ERR(file)) {
 			put_unused_fd(fd);
 			fd = PTR_ERR(file);

@@ -30,8 +30,8 @@
 /**
  * struct perf_persistent_change - arguments of SET
  * @set:     as given
- * @event:   event of the open file
- * @holder:  of the view that it came through, or NULL
+ * @event:   event of the open file, or NULL for a file of the holder's session
+ * @holder:  of the file if it can hold, or NULL
  * @uid:     new owner
  * @gid:     new group
  * @name:    new name, or NULL
@@ -349,7 +349,7 @@ static int perf_persistent_set_hold(struct perf_persistent_session *session,
 		return -EOPNOTSUPP;
 
 	/* It has left the session since this was looked up. */
-	if (!perf_persistent_is_in(c->event, session))
+	if (c->event && !perf_persistent_is_in(c->event, session))
 		return -EINVAL;
 
 	return perf_persistent_hold(c->holder, session, c->set.member);
@@ -433,10 +433,26 @@ static int perf_persistent_set_named(struct perf_persistent_session *session,
 	return err;
 }
 
+static struct perf_persistent_session *
+perf_persistent_set_of(const struct perf_persistent_change *c)
+{
+	struct perf_persistent_session *session;
+	struct perf_event *event = c->event;
+
+	if (!event)
+		return perf_persistent_session_use(c->holder->session) ?: ERR_PTR(-ESRCH);
+
+	session = perf_persistent_session_of(event);
+	if (session)
+		return session;
+
+	return ERR_PTR(event->persistent && event->persistent->ended ? -ESRCH : -EINVAL);
+}
+
 /**
  * perf_persistent_ioctl_set - PERF_EVENT_IOC_SET_PERSISTENT
- * @holder: of the view that it came through, or NULL
- * @event:  event of the open file
+ * @holder: of the file if it can hold, or NULL
+ * @event:  event of the open file, or NULL for a file of the holder's session
  * @cmd:    has the size of the struct
  * @arg:    address of a struct perf_persistent_set
  *
@@ -444,7 +460,7 @@ static int perf_persistent_set_named(struct perf_persistent_session *session,
  * Return: 0, -EINVAL for an event that is not persistent and for bad arguments,
  * -ESRCH if the session has ended, -EALREADY if only its targets have,
  * -ENOENT for a member that there is not, -EACCES, -EPERM, -EEXIST for a name that
- * is taken, -EOPNOTSUPP for a hold by a file that is no view, -EFAULT, -E2BIG,
+ * is taken, -EOPNOTSUPP for a hold by the file that was detached, -EFAULT, -E2BIG,
  * -ENOMEM
  */
 long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct perf_event *event,
@@ -461,10 +477,10 @@ long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct per
 	c->holder = holder;
 	INIT_LIST_HEAD(&c->filters);
 	err = perf_persistent_copy_set(c, cmd, arg);
-	session = err ? NULL : perf_persistent_session_of(event);
-	if (!err && !session)
-		err = event->persistent && event->persistent->ended ? -ESRCH : -EINVAL;
-	if (session) {
+	session = err ? NULL : perf_persistent_set_of(c);
+	if (IS_ERR(session)) {
+		err = PTR_ERR(session);
+	} else if (session) {
 		/* Before a name is made for who may not give it */
 		err = perf_persistent_mode_allows(session, perf_persistent_set_right(session, c)) ?
 		      perf_persistent_set_named(session, c) : -EACCES;

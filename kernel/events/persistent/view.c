@@ -424,8 +424,7 @@ static __poll_t perf_persistent_view_poll(struct file *file, poll_table *wait)
 	    (event->state == PERF_EVENT_STATE_ERROR && event->attr.pinned))
 		return EPOLLERR;
 
-	/* What is written to the buffer is not for those who only hold it. */
-	rb = view->holder.only ? NULL : ring_buffer_get(event);
+	rb = ring_buffer_get(event);
 	if (rb) {
 		events = perf_persistent_view_has_news(view, rb) ? EPOLLIN | EPOLLRDNORM : 0;
 		ring_buffer_put(rb);
@@ -474,8 +473,6 @@ static long perf_persistent_view_ioctl(struct file *file, unsigned int cmd, unsi
 	case _IOC_NR(PERF_EVENT_IOC_RESET):
 		return perf_persistent_view_reset(view);
 	case _IOC_NR(PERF_EVENT_IOC_ID):
-		if (view->holder.only)
-			return -EACCES;
 		id = primary_event_id(view->event);
 		return copy_to_user((void __user *)arg, &id, sizeof(id)) ? -EFAULT : 0;
 	case _IOC_NR(PERF_EVENT_IOC_REFRESH):
@@ -541,16 +538,11 @@ static void perf_persistent_view_show_fdinfo(struct seq_file *m, struct file *fi
 	if (!inst)
 		return;
 
-	seq_printf(m, "persistent-id:\t%u\n", inst->session->id);
-	seq_printf(m, "persistent-name:\t%s\n", inst->session->name->text);
+	perf_persistent_session_show(inst->session, m);
 	seq_printf(m, "persistent-member:\t%u\n", inst->member->nr);
 	seq_printf(m, "persistent-instance:\t%u\n", inst->nr);
-	seq_printf(m, "persistent-uid:\t%u\n",
-		   from_kuid_munged(seq_user_ns(m), inst->session->uid));
 	seq_printf(m, "persistent-cpu:\t%d\n", inst->key.cpu);
 	seq_printf(m, "persistent-state:\t%u\n", perf_persistent_state(view->event));
-	seq_printf(m, "persistent-time-left:\t%llu\n",
-		   perf_persistent_session_time_left(inst->session));
 }
 
 static const struct file_operations perf_persistent_view_fops = {
@@ -584,7 +576,6 @@ struct file *perf_persistent_view_open(struct perf_event *event,
 	view->event = event;
 	view->read_format = attr->read_format;
 	view->enabled = !attr->disabled;
-	view->holder.only = attr->config & PERF_PERSISTENT_HOLD_ONLY;
 	mutex_init(&view->lock);
 
 	err = perf_persistent_view_begin(view);

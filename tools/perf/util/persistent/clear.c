@@ -87,7 +87,7 @@ static void clear__make_room(struct persistent_clear *clear)
 static int clear__set(u32 id)
 {
 	struct perf_persistent_set set = { .flags = PERF_PERSISTENT_SET_CLEAR };
-	int err, fd = persistent__open_any(id);
+	int err, fd = persistent__open_session(id);
 
 	if (fd < 0)
 		return fd;

@@ -62,7 +62,7 @@ static int control__set_in_order(struct persistent_info *info, int fd, int membe
 
 static int control__set(struct persistent_info *info, int member, u32 flags)
 {
-	int err, fd = persistent__open_any(info->id);
+	int err, fd = persistent__open_session(info->id);
 
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;
@@ -70,7 +70,7 @@ static int control__set(struct persistent_info *info, int member, u32 flags)
 	err = control__set_in_order(info, fd, member, flags);
 	close(fd);
 	/* Somebody else has stopped it meanwhile. */
-	return err == -ENOENT || err == -ESRCH || err == -EINVAL ? 0 : err;
+	return err == -ENOENT || err == -ESRCH ? 0 : err;
 }
 
 static int control__disable(struct persistent_info *info, int member)
@@ -93,11 +93,11 @@ static struct persistent_dump stop_dump = { .option = "--dump" };
 
 /*
  * Held, nothing is recorded between the dump and the end. If the dump fails, or is
- * killed, the view is closed and has all go on that was enabled.
+ * killed, the file is closed and has all go on that was enabled.
  */
 static int control__dump_and_stop(struct persistent_info *info)
 {
-	int err, fd = persistent__open_any(info->id);
+	int err, fd = persistent__open_session(info->id);
 
 	if (fd < 0)
 		return fd;

@@ -265,7 +265,7 @@ static bool persistent_print__is_text(const struct persistent_print *print)
 static void persistent_read__begin(struct persistent_read *read_counts)
 {
 	struct json_out *out = &read_counts->json;
-	u64 age = read_counts->info.query.age, cleared = read_counts->info.query.cleared;
+	u64 age = read_counts->info.query.age, cleared = read_counts->info.instances[0].cleared;
 	u32 id = read_counts->info.id;
 
 	if (read_counts->print->json) {

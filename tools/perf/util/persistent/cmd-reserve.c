@@ -216,8 +216,6 @@ static const char *session__strerror(u32 id, int err, char *buf, size_t size)
 
 	if (err == -ETIMEDOUT)
 		return "it does not stand still";
-	if (err == -EINVAL)
-		err = -ENOENT;
 	if (err != -EACCES && err != -EPERM)
 		return persistent__strerror(id, err, buf, size);
 
@@ -243,7 +241,7 @@ static int reserve__hold(const struct reserve *reserve, struct reserve_session *
 	if (err < 0 || bitmap_empty(chosen, MAX_MEMBERS))
 		return min(err, 0);
 
-	session->fd = persistent__open_to_hold(session->id);
+	session->fd = persistent__open_session(session->id);
 	if (session->fd < 0)
 		return session->fd;
 	err = reserve__choose_members(reserve, session) ?:

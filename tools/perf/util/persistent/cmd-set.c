@@ -133,7 +133,6 @@ static const char *set__strerror(u32 id, const struct perf_persistent_set *set,
 				 const struct persistent_change *change, int err,
 				 char *buf, size_t size)
 {
-	char name[PERF_PERSISTENT_NAME_MAX];
 	const char *why;
 
 	if (err == -EEXIST) {
@@ -145,8 +144,6 @@ static const char *set__strerror(u32 id, const struct perf_persistent_set *set,
 		return set__why_not_permitted(set->flags);
 	if (err == -EINVAL && set__is_ttl_too_long(set, buf, size))
 		return buf;
-	if (err == -EINVAL && !persistent__name(id, name))
-		err = -ENOENT;
 	why = err == -EINVAL ? persistent_change__why_invalid(change, buf, size) : NULL;
 	if (why)
 		return why;
@@ -165,7 +162,7 @@ static int set__run(const char *str, struct perf_persistent_set *set,
 	if (err)
 		return err;
 
-	fd = persistent__open_any(id);
+	fd = persistent__open_session(id);
 	err = fd < 0 ? fd : persistent__set(fd, set);
 	if (fd >= 0)
 		close(fd);

@@ -386,26 +386,32 @@ static int targets__find(struct targets *targets, const char *str)
 	return 0;
 }
 
-static int add__cmd(int argc, const char **argv)
+static int targets__cmd(int argc, const char **argv, const struct persistent_cmd *cmd,
+			int (*apply)(struct targets *targets, bool descendants))
 {
-	struct targets targets = { .verb = "add" };
+	struct targets targets = { .verb = cmd->name };
 	bool descendants = false;
 	const struct option options[] = {
-		OPT_CALLBACK('p', "pid", &targets.pids, "pid", "processes to add", pids__parse),
-		OPT_BOOLEAN(0, "descendants", &descendants, "add their children as well"),
+		OPT_CALLBACK('p', "pid", &targets.pids, "pid", "the processes", pids__parse),
+		OPT_BOOLEAN(0, "descendants", &descendants, "their children as well"),
 		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 		OPT_END()
 	};
-	const char * const usage[] = { persistent_cmd_add.usage, NULL };
+	const char * const usage[] = { cmd->usage, NULL };
 	int err;
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (argc != 1 || !targets.pids.nr)
 		usage_with_options(usage, options);
 
-	err = targets__find(&targets, argv[0]) ?: targets__add(&targets, descendants);
+	err = targets__find(&targets, argv[0]) ?: apply(&targets, descendants);
 	zfree(&targets.pids.list);
 	return err;
+}
+
+static int add__cmd(int argc, const char **argv)
+{
+	return targets__cmd(argc, argv, &persistent_cmd_add, targets__add);
 }
 
 const struct persistent_cmd persistent_cmd_add = {
@@ -418,24 +424,7 @@ const struct persistent_cmd persistent_cmd_add = {
 
 static int drop__cmd(int argc, const char **argv)
 {
-	struct targets targets = { .verb = "drop" };
-	bool descendants = false;
-	const struct option options[] = {
-		OPT_CALLBACK('p', "pid", &targets.pids, "pid", "processes to drop", pids__parse),
-		OPT_BOOLEAN(0, "descendants", &descendants, "drop their children as well"),
-		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
-		OPT_END()
-	};
-	const char * const usage[] = { persistent_cmd_drop.usage, NULL };
-	int err;
-
-	argc = parse_options(argc, argv, options, usage, 0);
-	if (argc != 1 || !targets.pids.nr)
-		usage_with_options(usage, options);
-
-	err = targets__find(&targets, argv[0]) ?: targets__drop(&targets, descendants);
-	zfree(&targets.pids.list);
-	return err;
+	return targets__cmd(argc, argv, &persistent_cmd_drop, targets__drop);
 }
 
 const struct persistent_cmd persistent_cmd_drop = {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <linux/kernel.h>
+#include <linux/string.h>
 #include <linux/zalloc.h>
 #include "registry.h"
 
@@ -17,20 +18,24 @@ static int persistent_info__add_member(struct persistent_info *info, int i)
 {
 	struct perf_persistent_info *instance = &info->instances[i];
 	struct persistent_info_member *member = &info->members[instance->member];
+	struct persistent_answer answer;
 	int err;
 
 	if (member->known)
 		return 0;
 
-	err = persistent__member(info->id, instance->instance, &member->attr, member->label);
-	/* This one has gone, another may be there. */
-	if (err == -ENOENT)
-		return 0;
-	if (!err && !member->label[0])
+	err = persistent__ask(info->id, instance->instance, &answer);
+	if (err)
+		/* This one has gone, another may be there. */
+		return err == -ENOENT ? 0 : err;
+
+	member->known = true;
+	member->attr = answer.attr;
+	strlcpy(member->label, answer.label, sizeof(member->label));
+	if (!member->label[0])
 		snprintf(member->label, sizeof(member->label), "%u:0x%llx", member->attr.type,
 			 (unsigned long long)member->attr.config);
-	member->known = !err;
-	return err;
+	return 0;
 }
 
 /*

@@ -24,14 +24,6 @@
 #include "parse-events.h"
 #include "registry.h"
 
-/* What an instance says of itself */
-struct persistent_answer {
-	struct perf_persistent_query	query;
-	struct perf_event_attr		attr;
-	char				label[PERF_PERSISTENT_LABEL_MAX];
-	char				cgroup[PATH_MAX];
-};
-
 /* An instance on its way to its place in an evsel */
 struct persistent_place {
 	struct perf_persistent_info	info;
@@ -50,27 +42,6 @@ struct persistent_set {
 	int				*nths;
 	struct perf_thread_map		*threads;
 };
-
-static int persistent__ask(u32 id, u32 instance, struct persistent_answer *answer)
-{
-	int err, fd = persistent__open(id, instance);
-
-	if (fd < 0)
-		return fd;
-
-	memset(answer, 0, sizeof(*answer));
-	answer->query.attr = (u64)(unsigned long)&answer->attr;
-	answer->query.attr_size = sizeof(answer->attr);
-	answer->query.label = (u64)(unsigned long)answer->label;
-	answer->query.label_size = sizeof(answer->label) - 1;
-	answer->query.cgroup = (u64)(unsigned long)answer->cgroup;
-	answer->query.cgroup_size = sizeof(answer->cgroup) - 1;
-	err = persistent__query(fd, &answer->query);
-	close(fd);
-	persistent__printable(answer->label);
-	answer->attr.size = sizeof(answer->attr);
-	return err;
-}
 
 static bool choice__has(const struct persistent_choice *choice,
 			struct perf_persistent_info *instance)

@@ -24,9 +24,6 @@
 #include "perf-sys.h"
 #include "pmu.h"
 
-/* After so many numbers that are not in use, see whether the id still is. */
-#define PROBES_A_LOOK	65536
-
 /* Most have no more, so that one query is enough. */
 #define ROOM_FOR_INSTANCES	256
 
@@ -382,43 +379,23 @@ int persistent__choose(int argc, const char **argv, u32 **ids, int *err)
 	return nr;
 }
 
-static int persistent__reopen(u64 config, u32 instance)
+static int persistent__perf_event_open(u64 config, bool disabled)
 {
 	int fd, type = persistent__type();
 	struct perf_event_attr attr = {
-		.type	     = type,
-		.size	     = sizeof(attr),
-		.config	     = config | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT,
+		.type	  = type,
+		.size	  = sizeof(attr),
+		.config	  = config,
+		.disabled = disabled,
 	};
 
 	if (type < 0)
 		return type;
 
-	if (!(config & PERF_PERSISTENT_HOLD_ONLY)) {
-		attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED |
-				   PERF_FORMAT_TOTAL_TIME_RUNNING;
-		attr.disabled = 1;
-	}
-
+	if (!(config & PERF_PERSISTENT_SESSION))
+		attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
 	fd = sys_perf_event_open(&attr, -1, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
-}
-
-/*
- * Numbers of instances are not used again, so the first ones may be gone; how
- * many, its owner chooses, who must not be able to hide it by that.
- */
-static int persistent__reopen_any(u32 id, u64 config)
-{
-	char name[PERF_PERSISTENT_NAME_MAX];
-	int fd = -ENOENT;
-
-	for (u32 i = 0; i < UINT_MAX && fd == -ENOENT; i++) {
-		fd = persistent__reopen(config, i);
-		if (fd == -ENOENT && !(i % PROBES_A_LOOK) && !persistent__name(id, name))
-			break;
-	}
-	return fd;
 }
 
 /*
@@ -428,18 +405,14 @@ static int persistent__reopen_any(u32 id, u64 config)
  */
 int persistent__open(u32 id, u32 instance)
 {
-	return persistent__reopen(id, instance);
+	return persistent__perf_event_open(id | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT,
+					   true);
 }
 
-int persistent__open_any(u32 id)
+/* The session itself: to ask what it has, to control it and to hold it. */
+int persistent__open_session(u32 id)
 {
-	return persistent__reopen_any(id, id);
-}
-
-/* For whoever may only hold it: nothing can be read but which instances are held. */
-int persistent__open_to_hold(u32 id)
-{
-	return persistent__reopen_any(id, id | PERF_PERSISTENT_HOLD_ONLY);
+	return persistent__perf_event_open(id | PERF_PERSISTENT_SESSION, false);
 }
 
 int persistent__query(int fd, struct perf_persistent_query *query)
@@ -463,7 +436,7 @@ int persistent__end(u32 id)
 		.ttl	= 1,
 	};
 	char name[PERF_PERSISTENT_NAME_MAX];
-	int fd = persistent__open_any(id), err = fd < 0 ? fd : persistent__set(fd, &set);
+	int fd = persistent__open_session(id), err = fd < 0 ? fd : persistent__set(fd, &set);
 
 	if (fd >= 0)
 		close(fd);
@@ -474,7 +447,7 @@ int persistent__end(u32 id)
 			err = -ETIMEDOUT;
 	}
 	/* Somebody else was faster. */
-	return err == -ENOENT || err == -ESRCH || err == -EINVAL ? 0 : err;
+	return err == -ENOENT || err == -ESRCH ? 0 : err;
 }
 
 /*
@@ -505,7 +478,7 @@ int persistent__query_instances(int fd, struct perf_persistent_query *query,
 		nr = query->nr_instances;
 	} while (!err && nr > room);
 	/* It ended after it was opened. */
-	if (!err && !query->nr_instances)
+	if (err == -ESRCH)
 		err = -ENOENT;
 	if (err) {
 		zfree(instances);
@@ -521,7 +494,7 @@ int persistent__instances(u32 id, struct perf_persistent_query *query,
 
 	*instances = NULL;
 	*query = (struct perf_persistent_query) {};
-	fd = persistent__open_any(id);
+	fd = persistent__open_session(id);
 	if (fd < 0)
 		return fd;
 
@@ -541,29 +514,28 @@ char *persistent__printable(char *text)
 }
 
 /*
- * What the member was opened with: the kernel's own copy of the attr may have
- * been rewritten by a driver, and does not tell the name.
+ * What it was opened with: the kernel's own copy of the attr may have been rewritten
+ * by a driver, and does not tell the name. What is too long is cut.
  */
-int persistent__member(u32 id, u32 instance, struct perf_event_attr *attr,
-		       char label[PERF_PERSISTENT_LABEL_MAX])
+int persistent__ask(u32 id, u32 instance, struct persistent_answer *answer)
 {
-	struct perf_persistent_query query = {
-		.attr	    = (u64)(unsigned long)attr,
-		.attr_size  = sizeof(*attr),
-		.label	    = (u64)(unsigned long)label,
-		.label_size = PERF_PERSISTENT_LABEL_MAX,
-	};
 	int err, fd = persistent__open(id, instance);
 
 	if (fd < 0)
 		return fd;
 
-	memset(attr, 0, sizeof(*attr));
-	label[0] = '\0';
-	err = persistent__query(fd, &query);
+	memset(answer, 0, sizeof(*answer));
+	answer->query.attr = (u64)(unsigned long)&answer->attr;
+	answer->query.attr_size = sizeof(answer->attr);
+	answer->query.label = (u64)(unsigned long)answer->label;
+	answer->query.label_size = sizeof(answer->label) - 1;
+	answer->query.filter = (u64)(unsigned long)answer->filter;
+	answer->query.filter_size = sizeof(answer->filter) - 1;
+	answer->query.cgroup = (u64)(unsigned long)answer->cgroup;
+	answer->query.cgroup_size = sizeof(answer->cgroup) - 1;
+	err = persistent__query(fd, &answer->query);
 	close(fd);
-	label[PERF_PERSISTENT_LABEL_MAX - 1] = '\0';
-	persistent__printable(label);
-	attr->size = sizeof(*attr);
+	persistent__printable(answer->label);
+	answer->attr.size = sizeof(answer->attr);
 	return err;
 }

@@ -2,6 +2,7 @@
 #ifndef __PERF_PERSISTENT_REGISTRY_H
 #define __PERF_PERSISTENT_REGISTRY_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <linux/perf_event.h>
@@ -31,9 +32,18 @@ int persistent__parse_id(const char *str, u32 *id);
 int persistent__find_name(const char *name);
 char *persistent__printable(char *text);
 
+/* What an instance says of itself */
+struct persistent_answer {
+	struct perf_persistent_query	query;
+	struct perf_event_attr		attr;
+	char				label[PERF_PERSISTENT_LABEL_MAX];
+	char				filter[4096];
+	char				cgroup[PATH_MAX];
+};
+
+int persistent__ask(u32 id, u32 instance, struct persistent_answer *answer);
 int persistent__open(u32 id, u32 instance);
-int persistent__open_any(u32 id);
-int persistent__open_to_hold(u32 id);
+int persistent__open_session(u32 id);
 int persistent__end(u32 id);
 int persistent__query(int fd, struct perf_persistent_query *query);
 int persistent__set(int fd, struct perf_persistent_set *set);
@@ -41,7 +51,5 @@ int persistent__query_instances(int fd, struct perf_persistent_query *query,
 				struct perf_persistent_info **instances);
 int persistent__instances(u32 id, struct perf_persistent_query *query,
 			  struct perf_persistent_info **instances);
-int persistent__member(u32 id, u32 instance, struct perf_event_attr *attr,
-		       char label[PERF_PERSISTENT_LABEL_MAX]);
 
 #endif /* __PERF_PERSISTENT_REGISTRY_H */

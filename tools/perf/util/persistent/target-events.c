@@ -29,31 +29,6 @@ struct task_event {
 	int				fd;
 };
 
-/* What one of its instances says of an event */
-struct task_answer {
-	struct perf_persistent_query	query;
-	struct perf_event_attr		attr;
-	char				filter[4096];
-};
-
-static int task_answer__ask(struct task_answer *answer, u32 id, u32 instance)
-{
-	int err, fd = persistent__open(id, instance);
-
-	if (fd < 0)
-		return fd;
-
-	memset(answer, 0, sizeof(*answer));
-	answer->query.attr = (u64)(unsigned long)&answer->attr;
-	answer->query.attr_size = sizeof(answer->attr);
-	answer->query.filter = (u64)(unsigned long)answer->filter;
-	answer->query.filter_size = sizeof(answer->filter);
-	err = persistent__query(fd, &answer->query);
-	close(fd);
-	answer->attr.size = sizeof(answer->attr);
-	return err;
-}
-
 /* As in the session: the leader is the last one before it on the same CPU. */
 static int task_events__find_leader(struct task_events *events, int nr)
 {
@@ -89,9 +64,12 @@ static int task_events__find_buffer(struct task_events *events, int nr)
 static int task_events__fill(struct task_events *events, int nr)
 {
 	struct task_event *event = &events->list[nr];
-	struct task_answer *answer = malloc(sizeof(*answer));
-	int err = answer ? task_answer__ask(answer, events->id, event->info.instance) : -ENOMEM;
+	struct persistent_answer *answer = malloc(sizeof(*answer));
+	int err = answer ? persistent__ask(events->id, event->info.instance, answer) : -ENOMEM;
 
+	/* A part of a filter is another one. */
+	if (!err && answer->query.filter_size >= sizeof(answer->filter))
+		err = -E2BIG;
 	if (!err) {
 		event->attr = answer->attr;
 		event->flags = answer->query.flags;

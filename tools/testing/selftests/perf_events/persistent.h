@@ -106,10 +106,10 @@ static inline int reopen(int id)
 	return reopen_at(id, -1, -1);
 }
 
-/* To hold it, and not to read it */
-static inline int reopen_hold_only(int id)
+/* The session itself */
+static inline int open_session(int id)
 {
-	return reopen_at(id | PERF_PERSISTENT_HOLD_ONLY, -1, -1);
+	return reopen_at(id | PERF_PERSISTENT_SESSION, -1, -1);
 }
 
 static inline int reopen_instance(int id, __u32 nr)

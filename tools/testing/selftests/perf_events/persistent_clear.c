@@ -121,13 +121,13 @@ TEST_F(clear, times)
 	int fd;
 
 	ASSERT_EQ(0, query(self->view, &a));
-	EXPECT_EQ(0, a.info.cleared);
+	EXPECT_EQ(0, a.info.self.cleared);
 	ASSERT_TRUE(eventually(now_ns() > start + 50000000));
 	before = now_ns();
 	ASSERT_EQ(0, clear(self->view));
 	ASSERT_EQ(0, query(self->view, &a));
-	EXPECT_LT(0, a.info.cleared);
-	EXPECT_GE(now_ns() - before, a.info.cleared);
+	EXPECT_LT(0, a.info.self.cleared);
+	EXPECT_GE(now_ns() - before, a.info.self.cleared);
 	EXPECT_GE(now_ns() - before, a.info.self.time_enabled);
 	EXPECT_EQ(a.info.self.time_enabled, a.info.self.time_running);
 	EXPECT_LE(before - start, a.info.age);
@@ -173,7 +173,7 @@ TEST_F(clear, one_member)
 	EXPECT_COUNT(0, OTHER_ONE);
 	ASSERT_EQ(0, query(self->fds[SAMPLING], &a));
 	EXPECT_EQ(0, a.info.self.buffer_start);
-	EXPECT_EQ(0, a.info.cleared);
+	EXPECT_EQ(0, a.info.self.cleared);
 	EXPECT_EQ(-ENOENT, clear_member(self->view, INSTANCES));
 	EXPECT_COUNT(N, COUNTING);
 }
@@ -224,7 +224,7 @@ TEST_F(clear, another_session)
 	ASSERT_EQ(0, attach(self->fds[OTHER_ONE]));
 	ASSERT_LT(0, detach(self->fds[OTHER_ONE]));
 	ASSERT_EQ(0, query(self->fds[OTHER_ONE], &a));
-	EXPECT_EQ(0, a.info.cleared);
+	EXPECT_EQ(0, a.info.self.cleared);
 	EXPECT_EQ(N, a.info.self.count);
 }
 

@@ -337,7 +337,7 @@ TEST_F(answer, bad_struct)
 	struct perf_persistent_query q = {};
 	unsigned int cmd = sized(PERF_EVENT_IOC_QUERY_PERSISTENT, SIZE - 8);
 
-	EXPECT_EQ(288, PERF_PERSISTENT_QUERY_SIZE_VER0);
+	EXPECT_EQ(312, PERF_PERSISTENT_QUERY_SIZE_VER0);
 	EXPECT_EQ(PERF_PERSISTENT_QUERY_SIZE_VER0, SIZE);
 	EXPECT_EQ(-EINVAL, event_ioctl(self->fd, cmd, &q));
 	EXPECT_EQ(-EFAULT, event_ioctl(self->fd, PERF_EVENT_IOC_QUERY_PERSISTENT, NULL));

@@ -58,17 +58,27 @@ static inline bool refused(int ret)
 	return ret == -EACCES || ret == -EPERM;
 }
 
-/* What may be done to it by number and through a view: 4 to read, 2 to control, 1 to hold */
+/* What may be done through a file: 2 to control, 1 to hold */
+static inline void expect_rights_of_file(struct __test_metadata *_metadata, int fd, __u32 rights)
+{
+	EXPECT_EQ(rights & 2 ? 0 : -EACCES, SET(fd, .flags = PERF_PERSISTENT_SET_COMMITTED));
+	EXPECT_EQ(rights & 3 ? 0 : -EACCES, hold(fd));
+}
+
+/* What may be done to it by number and through a view: 4 to read as well */
 static inline void expect_rights(struct __test_metadata *_metadata, int id, int view, __u32 rights)
 {
-	int fd = reopen_instance(id, 0), held = reopen_hold_only(id);
+	int fd = reopen_instance(id, 0), session = open_session(id);
 
 	EXPECT_EQ(rights & 4 ? 0 : -EACCES, fd < 0 ? fd : 0);
-	EXPECT_EQ(rights & 3 ? 0 : -EACCES, held < 0 ? held : 0);
+	expect_rights_of_file(_metadata, view, rights);
+	/* The owner can open it, whatever the mode. */
+	if (rights || session >= 0)
+		expect_rights_of_file(_metadata, session, rights);
+	else
+		EXPECT_EQ(-EACCES, session);
 	close(fd);
-	close(held);
-	EXPECT_EQ(rights & 2 ? 0 : -EACCES, SET(view, .flags = PERF_PERSISTENT_SET_COMMITTED));
-	EXPECT_EQ(rights & 3 ? 0 : -EACCES, hold(view));
+	close(session);
 }
 
 /* What who may not open it is told through a file that he got: what he has, and no more */
@@ -109,7 +119,7 @@ static inline void expect_nothing_possible(struct __test_metadata *_metadata, in
 	EXPECT_EQ(-EACCES, reopen(id));
 	EXPECT_EQ(-EACCES, reopen_instance(id, 0));
 	EXPECT_EQ(-EACCES, view_disabled(id, 0));
-	EXPECT_EQ(-EACCES, reopen_hold_only(id));
+	EXPECT_EQ(-EACCES, open_session(id));
 	EXPECT_EQ(-EACCES, DETACH(other, .id = id));
 	EXPECT_EQ(-EACCES, DETACH(other, .id = id, .member = 1));
 	EXPECT_EQ(-EACCES, SET(fd, .flags = PERF_PERSISTENT_SET_NAME, .name = addr("mine")));

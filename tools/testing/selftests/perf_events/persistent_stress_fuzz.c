@@ -147,7 +147,7 @@ static void reopen_one(void)
 	if (any(2))
 		attr.config |= (1ULL + any(6)) << PERF_PERSISTENT_INSTANCE_SHIFT;
 	if (one_in(8))
-		attr.config |= PERF_PERSISTENT_HOLD_ONLY;
+		attr.config |= PERF_PERSISTENT_SESSION;
 	if (one_in(10))
 		attr.sample_type = any_value();
 	keep(event_open(&attr, one_in(8) ? 0 : -1, one_in(8) ? (int)any(2) : -1, -1, 0));

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Persistent perf events: files of a whole session, for QUERY and SET.
+ *
+ * They keep no event: one that leaves the session ends although such a file is open.
+ */
+#include <linux/anon_inodes.h>
+#include <linux/fs.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+
+#include "../internal.h"
+#include "persistent.h"
+
+static int perf_persistent_session_release(struct inode *inode, struct file *file)
+{
+	perf_persistent_release(file->private_data);
+	kfree(file->private_data);
+
+	return 0;
+}
+
+static long perf_persistent_session_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	long ret = perf_persistent_ioctl(file->private_data, NULL, cmd, arg);
+
+	return ret == -ENOIOCTLCMD ? -ENOTTY : ret;
+}
+
+/**
+ * perf_persistent_session_show - what fdinfo tells of a session
+ * @session: session
+ * @m:	     file to write it to
+ *
+ * Context: perf_persistent_mutex is held.
+ */
+void perf_persistent_session_show(struct perf_persistent_session *session, struct seq_file *m)
+{
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	seq_printf(m, "persistent-id:\t%u\n", session->id);
+	seq_printf(m, "persistent-name:\t%s\n", session->name->text);
+	seq_printf(m, "persistent-uid:\t%u\n", from_kuid_munged(seq_user_ns(m), session->uid));
+	seq_printf(m, "persistent-time-left:\t%llu\n",
+		   perf_persistent_session_time_left(session));
+}
+
+static void perf_persistent_session_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	struct perf_persistent_holder *holder = file->private_data;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	if (perf_persistent_session_lives(holder->session))
+		perf_persistent_session_show(holder->session, m);
+}
+
+static const struct file_operations perf_persistent_session_fops = {
+	.release		= perf_persistent_session_release,
+	.unlocked_ioctl		= perf_persistent_session_ioctl,
+	.compat_ioctl		= compat_ptr_ioctl,
+	.show_fdinfo		= perf_persistent_session_show_fdinfo,
+};
+
+/**
+ * perf_persistent_session_open - make a file of a session
+ * @session: session; on success the file has a reference of its own
+ * @f_flags: of the file
+ *
+ * Context: may sleep.
+ * Return: the file, or -ENOMEM, -ENFILE
+ */
+struct file *perf_persistent_session_open(struct perf_persistent_session *session, int f_flags)
+{
+	struct perf_persistent_holder *holder = kzalloc_obj(*holder, GFP_KERNEL_ACCOUNT);
+	struct file *file;
+
+	if (!holder)
+		return ERR_PTR(-ENOMEM);
+
+	file = anon_inode_getfile("[perf_event]", &perf_persistent_session_fops, holder, f_flags);
+	if (IS_ERR(file)) {
+		kfree(holder);
+		return file;
+	}
+
+	kobject_get(&session->kobj);
+	holder->session = session;
+
+	return file;
+}
