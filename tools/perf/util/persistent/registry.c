@@ -379,7 +379,7 @@ int persistent__choose(int argc, const char **argv, u32 **ids, int *err)
 	return nr;
 }
 
-static int persistent__perf_event_open(u64 config, bool disabled)
+static int persistent__reopen(u64 config, bool disabled)
 {
 	int fd, type = persistent__type();
 	struct perf_event_attr attr = {
@@ -405,14 +405,13 @@ static int persistent__perf_event_open(u64 config, bool disabled)
  */
 int persistent__open(u32 id, u32 instance)
 {
-	return persistent__perf_event_open(id | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT,
-					   true);
+	return persistent__reopen(id | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT, true);
 }
 
 /* The session itself: to ask what it has, to control it and to hold it. */
 int persistent__open_session(u32 id)
 {
-	return persistent__perf_event_open(id | PERF_PERSISTENT_SESSION, false);
+	return persistent__reopen(id | PERF_PERSISTENT_SESSION, false);
 }
 
 int persistent__query(int fd, struct perf_persistent_query *query)
