@@ -7,6 +7,7 @@
 # T=NAME       only tests with NAME in their name
 # ALL=1        the debug kernel runs as many tests as the plain one
 # MINUTES=N    how long make stress takes (2)
+# V=N          version of the series that make series writes (1)
 
 O ?= build
 MINUTES ?= 2
@@ -14,6 +15,7 @@ override O := $(abspath $(O))
 # Without BASE, or with the newest, it is empty.
 override BASE := $(filter-out $(shell awk '!/^\#/ { print $$1; exit }' base),$(BASE))
 export O BASE LINUX K T ALL
+unexport V
 
 # Those without an architecture in their name are x86_64's.
 KERNELS = $(or $(K),plain$(if $(BASE),, debug arm64$(if $(ALL), arm64-debug)))
@@ -28,7 +30,7 @@ MAKEOVERRIDES :=
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
-.PHONY: help run test stress sanitize shell check bisect baseline bench tree refresh port deps kernel perf selftests guest clean
+.PHONY: help run test stress sanitize shell check bisect series baseline bench tree refresh port deps kernel perf selftests guest clean
 
 help: ## Show this text
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r name text; do \
@@ -65,6 +67,9 @@ check: deps tree ## Check the series as its maintainers' scripts would
 
 bisect: deps tree ## Build what each commit of the series touches, by itself; with ALL=1 in more ways
 	@scripts/bisect
+
+series: deps tree ## Write the series as mails, a folder for each part: build/mail
+	@scripts/mail $(if $(V),-v $(V))
 
 # Both are of the newest.
 baseline bench: override BASE :=
