@@ -83,7 +83,7 @@ struct perf_persistent_name {
 
 /**
  * struct perf_persistent_session - events that were detached together
- * @kobj:	   its folder in sysfs; counts the references to the session
+ * @kobj:	   its directory in sysfs; counts the references to the session
  * @name:	   its name, which SET replaces
  * @instances:	   struct perf_persistent_instance by number
  * @members:	   struct perf_persistent_member by number
@@ -349,7 +349,7 @@ long perf_persistent_ioctl_query(const struct perf_persistent_holder *holder,
 long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct perf_event *event,
 			       unsigned int cmd, unsigned long arg);
 u32 perf_persistent_state(struct perf_event *event);
-void perf_persistent_scrub_attr(struct perf_event_attr *attr);
+void perf_persistent_scrub_attr(struct perf_event_attr *attr, bool is_trace);
 
 /* session_file.c */
 struct file *perf_persistent_session_open(struct perf_persistent_session *session, int f_flags);

@@ -11,6 +11,7 @@
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
 #include <linux/sched/user.h>
+#include <linux/security.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
@@ -95,20 +96,30 @@ u32 perf_persistent_state(struct perf_event *event)
 
 /**
  * perf_persistent_scrub_attr - take the addresses out of an attr
- * @attr: copy that a reader will get
+ * @attr:     copy that a reader will get
+ * @is_trace: it is a tracepoint's or a probe's
  *
  * Breakpoints and probes have them in config1 and config2, as addresses of the
- * kernel, of user space or of strings there.
+ * kernel, of user space or of strings there. Other drivers have settings there.
  */
-void perf_persistent_scrub_attr(struct perf_event_attr *attr)
+void perf_persistent_scrub_attr(struct perf_event_attr *attr, bool is_trace)
 {
 	if (attr->type == PERF_TYPE_BREAKPOINT) {
 		attr->bp_addr = 0;
-	} else if (attr->type >= PERF_TYPE_MAX) {
+	} else if (is_trace) {
 		attr->config1 = 0;
 		attr->config2 = 0;
 	}
 	attr->sig_data = 0;
+}
+
+static bool perf_persistent_is_trace(const struct perf_event *event)
+{
+#ifdef CONFIG_EVENT_TRACING
+	return event->tp_event;
+#else
+	return false;
+#endif
 }
 
 /*
@@ -200,7 +211,7 @@ static int perf_persistent_fill_one(struct perf_persistent_info *info,
 				    struct perf_persistent_session *session,
 				    struct perf_event *event)
 {
-	int err = perf_persistent_may_read(session, event);
+	int err = perf_persistent_may_read(session, event) ?: security_perf_event_read(event);
 
 	perf_persistent_info_identify(info, event);
 	if (err == -EACCES)
@@ -234,6 +245,9 @@ static int perf_persistent_fill_instances(struct perf_persistent_answer *a,
 		perf_persistent_put_user(event);
 		cond_resched();
 	}
+	/* Some have left meanwhile. */
+	if (a->nr < room)
+		a->info.nr_instances = a->nr;
 
 	return err;
 }
@@ -294,8 +308,7 @@ static void perf_persistent_fill_buffer(struct perf_persistent_answer *a, struct
 
 static int perf_persistent_fill_filter(struct perf_persistent_answer *a, struct perf_event *event)
 {
-#ifdef CONFIG_EVENT_TRACING
-	if (!event->tp_event)
+	if (!perf_persistent_is_trace(event))
 		return 0;
 
 	a->filter = ftrace_profile_get_filter(event);
@@ -303,7 +316,7 @@ static int perf_persistent_fill_filter(struct perf_persistent_answer *a, struct 
 		a->filter = NULL;
 		return -ENOMEM;
 	}
-#endif
+
 	return 0;
 }
 
@@ -382,7 +395,7 @@ static int perf_persistent_fill_event(struct perf_persistent_answer *a, struct p
 	if (a->info.self.state >= PERF_PERSISTENT_STATE_EXITED)
 		a->info.ended = a->info.self.state;
 	a->attr = event->persistent->attr;
-	perf_persistent_scrub_attr(&a->attr);
+	perf_persistent_scrub_attr(&a->attr, perf_persistent_is_trace(event));
 	perf_persistent_fill_buffer(a, event);
 
 	err = perf_persistent_fill_filter(a, event);

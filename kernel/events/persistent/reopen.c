@@ -196,25 +196,6 @@ static struct file *perf_persistent_open_instance(struct perf_persistent_session
 	return file;
 }
 
-/* As for a view of its first event */
-static int perf_persistent_session_security(struct perf_persistent_session *session)
-{
-	struct perf_event *event;
-	u32 nr = 0;
-	int err;
-
-	event = perf_persistent_get_next(session, &nr);
-	if (!event)
-		return -ENOENT;
-
-	err = security_perf_event_read(event);
-	if (!err)
-		err = security_perf_event_write(event);
-	perf_persistent_put_user(event);
-
-	return err;
-}
-
 static struct file *perf_persistent_open_session(struct perf_persistent_session *session,
 						 const struct perf_event_attr *attr,
 						 pid_t pid, int cpu, int f_flags)
@@ -226,16 +207,13 @@ static struct file *perf_persistent_open_session(struct perf_persistent_session 
 		/* perf_copy_attr() sets it. */
 		.sample_max_stack	= attr->sample_max_stack,
 	};
-	int err;
 
 	if (pid != -1 || cpu != -1 || memcmp(attr, &all, sizeof(all)))
 		return ERR_PTR(-EINVAL);
 	if (!perf_persistent_may_open_session(session))
 		return ERR_PTR(-EACCES);
 
-	err = perf_persistent_session_security(session);
-
-	return err ? ERR_PTR(err) : perf_persistent_session_open(session, f_flags);
+	return perf_persistent_session_open(session, f_flags);
 }
 
 static struct file *perf_persistent_open(struct perf_persistent_session *session,

@@ -153,7 +153,7 @@ void perf_persistent_session_destroy(struct perf_persistent_session *session)
 {
 	WARN_ON_ONCE(session->nr_instances || !list_empty(&session->members));
 
-	/* The name is free again before the folder is gone. */
+	/* The name is free again before the directory is gone. */
 	perf_persistent_name_remove(session->name);
 	perf_persistent_sysfs_remove(session);
 	hrtimer_cancel(&session->timer);

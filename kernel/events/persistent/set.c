@@ -6,6 +6,7 @@
  */
 #include <linux/cred.h>
 #include <linux/math64.h>
+#include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/uidgid.h>
 
@@ -21,6 +22,10 @@
 /* What may be reported from then on, of targets that are alive */
 #define PERF_PERSISTENT_SET_REPORTED	(PERF_PERSISTENT_SET_ENABLE | PERF_PERSISTENT_SET_PERIOD | \
 					 PERF_PERSISTENT_SET_FILTER)
+
+/* What the owner may do without the rights to open the events */
+#define PERF_PERSISTENT_SET_OWN		(PERF_PERSISTENT_SET_DISABLE | PERF_PERSISTENT_SET_TTL | \
+					 PERF_PERSISTENT_SET_MODE)
 
 /* What is announced; who keeps a session alive sets its time to live all the time. */
 #define PERF_PERSISTENT_SET_ANNOUNCED	(PERF_PERSISTENT_SET_NAME | PERF_PERSISTENT_SET_UID | \
@@ -99,6 +104,11 @@ static int perf_persistent_copy_set(struct perf_persistent_change *c, unsigned i
 	return err ?: perf_persistent_copy_texts(c);
 }
 
+static bool perf_persistent_is_owner(const struct perf_persistent_session *session)
+{
+	return uid_eq(READ_ONCE(session->uid), current_euid());
+}
+
 /* As for files: the owner gives to groups of his own, and nothing away. */
 static int perf_persistent_may_set_mode(struct perf_persistent_session *session,
 					const struct perf_persistent_change *c)
@@ -110,7 +120,7 @@ static int perf_persistent_may_set_mode(struct perf_persistent_session *session,
 		return 0;
 
 	if (flags & PERF_PERSISTENT_SET_UID || session->flags & PERF_PERSISTENT_PRIVILEGED ||
-	    !uid_eq(session->uid, current_euid()))
+	    !perf_persistent_is_owner(session))
 		return -EPERM;
 
 	return !(flags & PERF_PERSISTENT_SET_GID) || in_egroup_p(c->gid) ? 0 : -EPERM;
@@ -124,18 +134,44 @@ static unsigned int perf_persistent_set_right(const struct perf_persistent_sessi
 		return PERF_PERSISTENT_HOLD;
 
 	/* As for files, the owner can take back what he did to the mode. */
-	if (c->set.flags == PERF_PERSISTENT_SET_MODE &&
-	    uid_eq(READ_ONCE(session->uid), current_euid()))
+	if (c->set.flags == PERF_PERSISTENT_SET_MODE && perf_persistent_is_owner(session))
 		return 0;
 
 	return PERF_PERSISTENT_CONTROL;
 }
 
+static int perf_persistent_set_security(struct perf_persistent_session *session)
+{
+	struct perf_event *event;
+	int err = 0;
+	u32 nr = 0;
+
+	while (!err && (event = perf_persistent_get_next(session, &nr))) {
+		err = security_perf_event_write(event);
+		perf_persistent_put_user(event);
+	}
+
+	return err;
+}
+
+/*
+ * An owner may end what he started although he may not look at its targets any more,
+ * as when one of them became a program with more rights.
+ */
 static int perf_persistent_may_set(struct perf_persistent_session *session,
 				   const struct perf_persistent_change *c)
 {
-	return perf_persistent_may_change(session, perf_persistent_set_right(session, c)) ?:
-	       perf_persistent_may_set_mode(session, c);
+	unsigned int right = perf_persistent_set_right(session, c);
+	int err;
+
+	if (!(c->set.flags & ~PERF_PERSISTENT_SET_OWN) && perf_persistent_is_owner(session))
+		err = perf_persistent_mode_allows(session, right) ? 0 : -EACCES;
+	else
+		err = perf_persistent_may_change(session, right);
+	if (!err)
+		err = perf_persistent_set_security(session);
+
+	return err ?: perf_persistent_may_set_mode(session, c);
 }
 
 static int perf_persistent_check_member(struct perf_persistent_session *session,

@@ -309,7 +309,7 @@ void perf_persistent_sysfs_init_session(struct perf_persistent_session *session)
 }
 
 /**
- * perf_persistent_sysfs_add - make the folder of an id
+ * perf_persistent_sysfs_add - make the directory of a session
  * @session: id with its number and name
  *
  * Context: may sleep; perf_persistent_mutex is not held.
@@ -324,7 +324,7 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 	if (err)
 		return err;
 
-	/* The files go with their folder, which is cheaper than one by one. */
+	/* The files go with their directory, which is cheaper than one by one. */
 	err = sysfs_create_files(&session->kobj, perf_persistent_attrs);
 	if (err)
 		kobject_del(&session->kobj);

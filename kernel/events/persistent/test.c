@@ -38,26 +38,25 @@ static void perf_persistent_scrub_test(struct kunit *test)
 		.sig_data	= 2,
 	};
 
-	perf_persistent_scrub_attr(&attr);
+	perf_persistent_scrub_attr(&attr, false);
 	KUNIT_EXPECT_EQ(test, attr.config, 1);
 	KUNIT_EXPECT_EQ(test, attr.bp_addr, 0);
 	KUNIT_EXPECT_EQ(test, attr.bp_len, 8);
 	KUNIT_EXPECT_EQ(test, attr.sig_data, 0);
 
-	/* A PMU of its own: kprobe and uprobe are such */
+	/* kprobe and uprobe are PMUs of their own. */
 	attr.type = PERF_TYPE_MAX;
 	attr.config1 = 0xffff0000;
 	attr.config2 = 0xffff0000;
-	perf_persistent_scrub_attr(&attr);
+	perf_persistent_scrub_attr(&attr, true);
 	KUNIT_EXPECT_EQ(test, attr.config, 1);
 	KUNIT_EXPECT_EQ(test, attr.config1, 0);
 	KUNIT_EXPECT_EQ(test, attr.config2, 0);
 
-	/* Raw counters have parts of the event there */
-	attr.type = PERF_TYPE_RAW;
+	/* Counters have parts of the event there. */
 	attr.config1 = 3;
 	attr.config2 = 4;
-	perf_persistent_scrub_attr(&attr);
+	perf_persistent_scrub_attr(&attr, false);
 	KUNIT_EXPECT_EQ(test, attr.config1, 3);
 	KUNIT_EXPECT_EQ(test, attr.config2, 4);
 }

@@ -403,7 +403,10 @@ static bool perf_persistent_view_has_news(struct perf_persistent_view *view,
 
 static bool perf_persistent_has_ended(struct perf_event *event)
 {
-	u32 state = perf_persistent_state(event);
+	u32 state;
+
+	scoped_guard(mutex, &event->child_mutex)
+		state = perf_persistent_state(event);
 
 	return state == PERF_PERSISTENT_STATE_EXITED || state == PERF_PERSISTENT_STATE_EXPIRED;
 }

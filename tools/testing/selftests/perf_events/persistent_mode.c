@@ -107,9 +107,12 @@ TEST_F(mode, bits_are_not_enough)
 	EXPECT_EQ(-EACCES, session_disable(self->view));
 	ASSERT_EQ(0, become_in(USER, GROUP, GROUP));
 	EXPECT_EQ(-EACCES, reopen(self->id));
-	EXPECT_EQ(-EACCES, session_disable(self->view));
-	EXPECT_EQ(-EACCES, session_mode(self->view, 0600));
+	EXPECT_EQ(-EACCES, session_enable(self->view));
+	EXPECT_EQ(-EACCES, hold(self->view));
+	EXPECT_EQ(-EACCES, attach(self->view));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->view));
+	EXPECT_EQ(0, session_mode(self->view, 0600));
+	EXPECT_EQ(0, session_disable(self->view));
 }
 
 /* I control a session if I could open all of it, and read of it what I could open. */
@@ -121,8 +124,8 @@ TEST_F(mode, every_instance)
 	EXPECT_GT(0, open_event(self->raw));
 	EXPECT_LE(0, reopen_instance(self->id, 0));
 	EXPECT_EQ(-EACCES, reopen_instance(self->id, 1));
-	EXPECT_EQ(-EACCES, session_disable(self->view));
-	EXPECT_EQ(-EACCES, SET(self->view, .flags = PERF_PERSISTENT_SET_DISABLE, .member = 1));
+	EXPECT_EQ(-EACCES, session_enable(self->view));
+	EXPECT_EQ(-EACCES, SET(self->view, .flags = PERF_PERSISTENT_SET_ENABLE, .member = 1));
 	EXPECT_EQ(-EACCES, attach(self->fd));
 	EXPECT_EQ(-EACCES, DETACH(open_event(event_attr(CLOCK)), .id = self->id, .member = 2));
 }

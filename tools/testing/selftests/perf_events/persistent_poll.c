@@ -3,6 +3,7 @@
  * Persistent perf events: who waits for data is woken for himself.
  */
 #include <poll.h>
+#include <signal.h>
 #include <linux/membarrier.h>
 #include <sys/epoll.h>
 
@@ -11,6 +12,7 @@
 #define PAGES	16
 #define READERS	5
 #define SOON	50000000ULL
+#define TIME	1000000000ULL
 #define RW	(PROT_READ | PROT_WRITE)
 
 FIXTURE(readers)
@@ -234,6 +236,41 @@ TEST_F(readers, expired)
 		EXPECT_EQ(POLLHUP, ready(self->fds[i]));
 	}
 	EXPECT_EQ(POLLERR, ready(self->fds[0]));
+}
+
+/* Of a task and what it leaves to its children nothing is over before the last one is. */
+TEST(generations)
+{
+	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
+	struct registry registry;
+	__u64 end = now_ns() + TIME;
+	int view, start[2];
+	bool over = false;
+	pid_t group;
+	char byte;
+
+	registry_setup(_metadata, &registry);
+	ASSERT_EQ(0, pipe(start));
+	group = fork();
+	ASSERT_LE(0, group);
+	if (!group) {
+		setpgid(0, 0);
+		read(start[0], &byte, 1);
+		while (!fork())
+			;
+		_exit(0);
+	}
+
+	attr.inherit = 1;
+	view = reopen(DETACH(event_open(&attr, group, 0, -1, 0), .buffer_pages = PAGES));
+	ASSERT_LE(0, view);
+	ASSERT_EQ(1, write(start[1], "", 1));
+	while (!over && now_ns() < end)
+		over = ready(view) & POLLHUP;
+	EXPECT_FALSE(over);
+	ASSERT_EQ(0, kill(-group, SIGKILL));
+	EXPECT_TRUE(eventually(ready(view) & POLLHUP));
+	registry_teardown(_metadata, &registry);
 }
 
 FIXTURE(shared)

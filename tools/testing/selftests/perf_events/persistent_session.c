@@ -2,11 +2,13 @@
 /*
  * Persistent perf events: files of a session, which keep none of its events.
  */
+#include <pthread.h>
 #include <linux/hw_breakpoint.h>
 
 #include "persistent_rights.h"
 
 #define N	100
+#define TIME	1000000000ULL
 
 FIXTURE(session)
 {
@@ -178,7 +180,52 @@ TEST_F(session, may_not_read)
 	EXPECT_EQ(0, a.instances[0].event_id);
 	EXPECT_EQ(0, a.instances[1].pid);
 	EXPECT_EQ(-EACCES, hold(self->session));
-	EXPECT_EQ(-EACCES, session_disable(self->session));
+	EXPECT_EQ(-EACCES, session_enable(self->session));
+}
+
+/* An instance comes and goes until this is set. */
+static volatile bool over;
+
+struct coming {
+	int	id;
+	int	fd;
+	int	ret;
+};
+
+static void *come_and_go(void *arg)
+{
+	struct coming *c = arg;
+
+	pin(1);
+	while (!over && !c->ret) {
+		c->ret = attach(c->fd);
+		if (!c->ret && DETACH(c->fd, .id = c->id, .member = 1) != c->id)
+			c->ret = -EINVAL;
+	}
+
+	return NULL;
+}
+
+/* While one comes and goes I am told of as many as I am given. */
+TEST_F(session, as_many_as_said)
+{
+	struct coming c = { .id = self->id, .fd = self->fds[1] };
+	__u64 end = now_ns() + TIME;
+	pthread_t thread;
+	struct answer a;
+	int empty = 0;
+	__u32 i;
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, come_and_go, &c));
+	while (now_ns() < end) {
+		ASSERT_EQ(0, query(self->session, &a));
+		for (i = 0; i < a.info.nr_instances; i++)
+			empty += !a.instances[i].event_id;
+	}
+	EXPECT_EQ(0, empty);
+	over = true;
+	pthread_join(thread, NULL);
+	EXPECT_EQ(0, c.ret);
 }
 
 #define SLOTS	32

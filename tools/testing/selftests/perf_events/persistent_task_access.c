@@ -213,6 +213,21 @@ TEST_F(task_access, died_undumpable)
 	EXPECT_ALL_AS(0, 0);
 }
 
+/* I can end what I started, though I may not look any more. */
+TEST_F(task_access, ending)
+{
+	ASSERT_EQ(0, TELL(DUMPABLE, .value = 0));
+	ASSERT_EQ(0, become(OTHER));
+	EXPECT_EQ(-EACCES, session_disable(self->fd));
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, reopen(self->id));
+	EXPECT_EQ(0, session_disable(self->fd));
+	EXPECT_EQ(-EACCES, session_enable(self->fd));
+	EXPECT_EQ(0, SET(open_session(self->id), .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1));
+	EXPECT_TRUE(eventually(!registry_has(self->id)));
+}
+
 /* The dead who did not mind are mine as they were. */
 TEST_F(task_access, died_dumpable)
 {
