@@ -62,7 +62,7 @@ shell: deps tree ## Boot the guest with a shell at your terminal
 	@vm/run $(if $(arm64),--arch arm64) --kernel $(x86_64)$(arm64)
 
 check: deps tree ## Check the series as its maintainers' scripts would
-	$(if $(BASE),,@scripts/build plain perf)
+	$(if $(BASE),,@scripts/build plain perf selftests guest)
 	@tests/run check
 
 bisect: deps tree ## Build what each commit of the series touches, by itself; with ALL=1 in more ways
