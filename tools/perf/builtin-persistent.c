@@ -16,6 +16,7 @@ static const struct persistent_cmd * const persistent_cmds[] = {
 	&persistent_cmd_read,
 	&persistent_cmd_dump,
 	&persistent_cmd_flush,
+	&persistent_cmd_status,
 	&persistent_cmd_enable,
 	&persistent_cmd_disable,
 	&persistent_cmd_clear,

@@ -370,8 +370,10 @@ static int perf_persistent_try_detach(struct perf_event *event,
 		id = p.session->id;
 		err = perf_persistent_join(event, &p, d);
 	}
-	if (!err && !d->id)
+	if (!err && !d->id) {
 		perf_persistent_sysfs_announce(p.session, KOBJ_ADD);
+		perf_persistent_sysfs_announce_exited(p.session);
+	}
 	perf_persistent_parts_free(&p, !d->id, err);
 
 	return err ?: id;

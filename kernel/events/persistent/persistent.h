@@ -95,6 +95,10 @@ struct perf_persistent_name {
  * @gid:	   group
  * @mode:	   PERF_PERSISTENT_* rights of owner, group and others
  * @needs:	   PERF_NEED_* of all instances that it ever had
+ * @nr_running:	   instances that count for a task, or for a child of one
+ * @nr_exited:	   instances whose task and its children are all over
+ * @exited:	   the last one that ran is over, and that is yet to be announced
+ * @announce:	   does so
  * @nr_holds:	   files that hold all instances, or those of the member with the
  *		   number - 1, whether there is one or not
  * @created:	   CLOCK_BOOTTIME, ns
@@ -120,6 +124,10 @@ struct perf_persistent_session {
 	kgid_t				gid;
 	umode_t				mode;
 	unsigned int			needs;
+	u32				nr_running;
+	u32				nr_exited;
+	bool				exited;
+	struct work_struct		announce;
 	u32				nr_holds[PERF_PERSISTENT_MEMBERS + 1];
 	u64				created;
 	u64				deadline;
@@ -163,6 +171,7 @@ struct perf_persistent_key {
  * @ucounts:	   of the user whose limit it counts against, or NULL
  * @dead:	   in the list of instances that are unlinked and not yet finished
  * @last:	   @session ends with this instance
+ * @exited:	   its target is in perf_persistent_session::nr_exited
  * @rcu:	   frees it
  *
  * The offline members are protected by perf_event_context::lock of @event, all
@@ -185,6 +194,7 @@ struct perf_persistent_instance {
 	struct ucounts			*ucounts;
 	struct list_head		dead;
 	bool				last;
+	bool				exited;
 	struct rcu_head			rcu;
 };
 
@@ -270,6 +280,7 @@ void perf_persistent_sysfs_init_session(struct perf_persistent_session *session)
 int perf_persistent_sysfs_add(struct perf_persistent_session *session);
 void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
 				    enum kobject_action action);
+void perf_persistent_sysfs_announce_exited(struct perf_persistent_session *session);
 void perf_persistent_sysfs_remove(struct perf_persistent_session *session);
 int perf_persistent_sysfs_add_name(struct perf_persistent_name *name);
 void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name);

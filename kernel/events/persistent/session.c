@@ -26,8 +26,9 @@
 #include "persistent.h"
 
 /*
- * Ends sessions. It waits for whoever has the context of an event locked, and may
- * wait long: as many may, so that one user with all of his does not stop others'.
+ * Ends sessions, and announces that their targets have. Ending waits for whoever has the
+ * context of an event locked, and may wait long: as many may, so that one user with all
+ * of his does not stop others'.
  */
 static struct workqueue_struct *perf_persistent_wq;
 
@@ -100,6 +101,92 @@ static void perf_persistent_set_instance(struct perf_event *event,
 	raw_spin_unlock_irq(&ctx->lock);
 }
 
+/* Targets */
+
+/* Nothing is left that counts for it. */
+static bool perf_persistent_is_over(const struct perf_event *event)
+{
+	return READ_ONCE(event->state) <= PERF_EVENT_STATE_EXIT && list_empty(&event->child_list);
+}
+
+/* The work has a reference of its own: the session may end while it is queued. */
+static void perf_persistent_queue_exited(struct perf_persistent_session *session)
+{
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	if (session->nr_running || !session->nr_exited || !perf_persistent_session_lives(session))
+		return;
+
+	session->exited = true;
+	kobject_get(&session->kobj);
+	if (!queue_work(perf_persistent_wq, &session->announce))
+		kobject_put(&session->kobj);
+}
+
+static void perf_persistent_notice_exit(struct perf_persistent_instance *inst)
+{
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	if (!inst->key.task || inst->exited || !perf_persistent_is_over(inst->event))
+		return;
+
+	inst->exited = true;
+	inst->session->nr_running--;
+	inst->session->nr_exited++;
+	perf_persistent_queue_exited(inst->session);
+}
+
+static void perf_persistent_add_target(struct perf_persistent_instance *inst)
+{
+	if (!inst->key.task)
+		return;
+
+	inst->session->nr_running++;
+	/* It may have ended before it came into the session. */
+	perf_persistent_notice_exit(inst);
+}
+
+static void perf_persistent_remove_target(struct perf_persistent_instance *inst)
+{
+	if (!inst->key.task)
+		return;
+
+	if (inst->exited) {
+		inst->session->nr_exited--;
+	} else {
+		inst->session->nr_running--;
+		perf_persistent_queue_exited(inst->session);
+	}
+}
+
+/**
+ * perf_persistent_event_exited - note that an event may have lost its target
+ * @event: event that was opened; it, or one of its children, has ended
+ *
+ * Its task may be gone, and its PMU.
+ *
+ * Context: may sleep; perf_event_context::mutex is held.
+ */
+void perf_persistent_event_exited(struct perf_event *event)
+{
+	struct perf_persistent_instance *inst;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_of(event);
+	if (inst)
+		perf_persistent_notice_exit(inst);
+}
+
+static void perf_persistent_session_announce(struct work_struct *work)
+{
+	struct perf_persistent_session *session;
+
+	session = container_of(work, struct perf_persistent_session, announce);
+	perf_persistent_sysfs_announce_exited(session);
+	kobject_put(&session->kobj);
+}
+
 /**
  * perf_persistent_instance_insert - put an instance into its session
  * @session: session; it is found from now on
@@ -127,6 +214,7 @@ int perf_persistent_instance_insert(struct perf_persistent_session *session,
 	if (!refcount_inc_not_zero(&event->persistent->users))
 		refcount_set(&event->persistent->users, 2);
 	perf_persistent_set_instance(event, inst);
+	perf_persistent_add_target(inst);
 
 	return 0;
 }
@@ -141,6 +229,7 @@ void perf_persistent_instance_unlink(struct perf_persistent_instance *inst)
 
 	perf_persistent_set_instance(inst->event, NULL);
 	perf_persistent_registry_unlink(inst);
+	perf_persistent_remove_target(inst);
 }
 
 /**
@@ -276,6 +365,7 @@ perf_persistent_session_alloc(const struct perf_persistent_detach *d)
 	session->instances = RB_ROOT;
 	INIT_LIST_HEAD(&session->members);
 	INIT_WORK(&session->expire, perf_persistent_session_expire);
+	INIT_WORK(&session->announce, perf_persistent_session_announce);
 	hrtimer_setup(&session->timer, perf_persistent_session_timer, CLOCK_BOOTTIME,
 		      HRTIMER_MODE_ABS);
 	mutex_init(&session->control);

@@ -350,6 +350,37 @@ void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
 		kobject_uevent(&session->kobj, action);
 }
 
+/* Whether there is that to tell; not if another target has joined meanwhile. */
+static bool perf_persistent_take_exited(struct perf_persistent_session *session)
+{
+	guard(mutex)(&perf_persistent_mutex);
+
+	if (!session->exited)
+		return false;
+	session->exited = false;
+
+	return perf_persistent_session_lives(session) && !session->nr_running;
+}
+
+/**
+ * perf_persistent_sysfs_announce_exited - tell who listens that the last target is lost
+ * @session: session, which may have ended meanwhile
+ *
+ * Before KOBJ_ADD nothing is told: whoever announces that calls this again.
+ *
+ * Context: may sleep; perf_persistent_mutex is not held.
+ */
+void perf_persistent_sysfs_announce_exited(struct perf_persistent_session *session)
+{
+	char *envp[2] = { "PERSISTENT_STATE=exited" };
+
+	guard(mutex)(&perf_persistent_uevent_mutex);
+
+	if (session->kobj.state_in_sysfs && session->kobj.state_add_uevent_sent &&
+	    perf_persistent_take_exited(session))
+		kobject_uevent_env(&session->kobj, KOBJ_CHANGE, envp);
+}
+
 /**
  * perf_persistent_sysfs_remove - undo perf_persistent_sysfs_add()
  * @session: id

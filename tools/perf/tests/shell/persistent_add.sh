@@ -84,11 +84,13 @@ test_descendants() {
 	test_exact 3 --descendants
 }
 
-# waiting COMMAND...: a process that does it when it is told to
+# waiting COMMAND...: a process that does it when it is told to. A shell makes the call
+# itself when it starts.
 waiting() {
-	rm -f "$dir/go"
-	sh -c "until [ -e $dir/go ]; do sleep 0.1; done; $*" > /dev/null &
+	rm -f "$dir/go" "$dir/begun"
+	sh -c ": > $dir/begun; until [ -e $dir/go ]; do sleep 0.1; done; $*" > /dev/null &
 	waiting=$!
+	wait_for [ -e "$dir/begun" ] || fail "the process does not start"
 }
 
 go() {
@@ -141,6 +143,38 @@ test_recording() {
 	test_samples -e $call -e syscalls:sys_enter_write --filter 'fd == 1000'
 	perf script -i "$dir/data" 2> /dev/null | grep sys_enter_write &&
 		fail "the filter is not that of the session"
+	finish
+}
+
+# Both have their samples in the same buffers, which perf asks the first one about.
+test_followed() {
+	begin "Whoever reads a session goes on when one of its processes is dropped"
+	for dropped in first second
+	do
+		[ $dropped = second ] && waiting "exec perf bench syscall basic -l 30"
+		sleep 1000 &
+		idle=$!
+		[ $dropped = first ] && waiting "exec perf bench syscall basic -l 30"
+		must perf record --persistent="$name" -c 1 -m 64 -e $call -p "$idle,$waiting"
+		perf record -e "persistent/$name/" -o "$dir/followed" > "$dir/follow" 2>&1 &
+		follower=$!
+		wait_for [ -s "$dir/followed" ] || fail "it does not start: $(cat "$dir/follow")"
+		must perf persistent drop --pid $idle "$name"
+		# It looks into the buffers ten times a second.
+		sleep 0.5
+		[ -e "/proc/$follower/fd/0" ] || fail "$dropped: it ends: $(cat "$dir/follow")"
+		go
+		stop
+		wait_for [ ! -e "/proc/$follower/fd/0" ] || {
+			fail "$dropped: it does not end with the session"
+			kill $follower
+		}
+		wait $follower || fail "$dropped: $(cat "$dir/follow")"
+		is=$(perf script -F comm,pid,event -i "$dir/followed" 2> "$dir/err" |
+			grep -c "^ *syscall-basic *$waiting *$call")
+		[ "$is" -eq 30 ] || fail "$dropped: $is samples and not 30: $(cat "$dir/err")"
+		kill $idle
+	done
 	finish
 }
 
@@ -206,6 +240,7 @@ test_threads
 test_descendants
 test_children
 test_recording
+test_followed
 test_disabled
 test_nothing
 test_refused

@@ -118,7 +118,7 @@ test_counts() {
 		fail "perf stat has '$(cat "$dir/stat")'"
 	must_succeed "started [0-9.]* seconds ago, cleared [0-9.]* seconds ago:" \
 		perf persistent read "$name"
-	must_succeed '"age_ns": [0-9]*, "cleared_ns": [0-9]*, "counts"' \
+	must_succeed '"age": [0-9]*, "cleared": [0-9]*, "counts"' \
 		perf persistent read -j "$name"
 	json_is_valid "$dir/out" || fail "no JSON: $(cat "$dir/out")"
 	stop
@@ -240,7 +240,7 @@ test_consumer() {
 	follow_until_done --consume
 	must_fail "^cannot clear session '$name': another process consumes its buffers" \
 		perf persistent clear "$name"
-	perf persistent read -j "$name" | grep -q cleared_ns && fail "it was cleared"
+	perf persistent read -j "$name" | grep -q '"cleared"' && fail "it was cleared"
 	end_follower
 	clear_it
 	stop

@@ -103,11 +103,11 @@ test_completion() {
 		return
 	fi
 	complete_perf perf persistent ""
-	for command in list read dump enable disable set mark reserve stop
+	for command in list read dump flush status enable disable set mark reserve stop
 	do
 		grep -qx $command "$dir/out" || fail "$command is missing in '$(cat "$dir/out")'"
 	done
-	for command in list read dump enable disable set mark reserve stop
+	for command in list read dump flush status enable disable set mark reserve stop
 	do
 		complete_perf perf persistent $command "$name"
 		grep -qx "$name" "$dir/out" || fail "$command: '$(cat "$dir/out")'"

@@ -13,6 +13,8 @@ nobody=$(id -u nobody)
 mine="u$nobody-$name"
 # What a user writes
 agent=/tmp/__perf_test.agent.$$
+# The end of what a user is told who may not read
+way="needs CAP_PERFMON, or the right r, which 'perf persistent set $name --mode 0004' gives$"
 
 take_back() {
 	[ "$(id -u)" -eq 0 ] && echo "$was_paranoid" > $paranoid
@@ -168,9 +170,9 @@ test_delegate() {
 	begin "Who is in the group of a session reads and dumps it, and does no more"
 	can_be_nobody || return
 	echo 2 > $paranoid
-	must_fail "^cannot read session '$name': owned by root; needs CAP_PERFMON$" \
+	must_fail "^cannot read session '$name': owned by root; $way" \
 		as_nobody perf persistent read "$name"
-	must_fail "needs CAP_PERFMON$" as_nobody perf persistent dump "$name" -o "$agent"
+	must_fail "$way" as_nobody perf persistent dump "$name" -o "$agent"
 	must perf persistent set "$name" --mode 0640 --group "$(id -g nobody)"
 	must_succeed "context-switches" as_nobody perf persistent read "$name"
 	must_succeed "^$name .*root" as_nobody perf persistent list -v
@@ -185,9 +187,30 @@ test_delegate() {
 	done
 	must_fail "needs CAP_PERFMON" as_nobody perf persistent set "$name" --mode 0666
 	must perf persistent set "$name" --mode 0 --group 0
-	must_fail "needs CAP_PERFMON$" as_nobody perf persistent read "$name"
+	must_fail "$way" as_nobody perf persistent read "$name"
 	echo "$was_paranoid" > $paranoid
 	finish
+}
+
+# The mode bit x opens the session, and none of its instances.
+test_borrower() {
+	begin "Who may only borrow the counters is told that reading needs the right r"
+	can_be_nobody || return
+	must perf persistent set "$name" --mode 0001
+	needs="^cannot read session '$name': owned by root; $(echo "$way" | sed s/0004/0005/)"
+	for command in "record -o $agent" stat
+	do
+		# shellcheck disable=SC2086
+		must_fail "$needs" as_nobody perf $command -e "persistent/$name/" -- true
+		[ "$(wc -l < "$dir/out")" -eq 1 ] || fail "there is more: $(cat "$dir/out")"
+	done
+	must_fail "$needs" as_nobody perf persistent read "$name"
+	must perf persistent set "$name" --mode 0
+	finish
+}
+
+has_mark() {
+	perf persistent list | grep -q persistent_mark
 }
 
 test_mark() {
@@ -197,9 +220,12 @@ test_mark() {
 		skip "this perf has no tracepoints"
 		return
 	fi
+	unseen="no session has the event perf_persistent:persistent_mark"
+	has_mark || must_succeed "$unseen" perf persistent mark "$name" "nobody sees it"
 	must perf record --persistent="$name-marks" -a -m 16 -e perf_persistent:persistent_mark
 	must_succeed "^$name-marks: id [0-9]* marked$" \
 		perf persistent mark "$name-marks" "release 1.2 is out"
+	grep -q "$unseen" "$dir/out" && fail "it says '$(cat "$dir/out")'"
 	must_succeed "^$name: id [0-9]* marked$" perf persistent mark "$name" "and so is 1.3"
 	must perf persistent dump "$name-marks" -o "$dir/data"
 	must_succeed "persistent_mark: .*release 1.2 is out" perf script -i "$dir/data"
@@ -274,7 +300,7 @@ $name-2")
 		must_succeed "^u$nobody-$name-3: id" \
 			as_nobody perf stat --persistent="$name-3" -e context-switches:u true
 		must_succeed "^u$nobody-$name-3, id " as_nobody perf persistent read
-		and_says "^cannot read session '$name': owned by root; needs CAP_PERFMON$"
+		and_says "^cannot read session '$name': owned by root; $way"
 		must_succeed "stopped" as_nobody perf persistent stop --mine
 		echo "$was_paranoid" > $paranoid
 	fi
@@ -417,12 +443,13 @@ test_users() {
 	must_succeed "owned by root; needs CAP_PERFMON" \
 		as_nobody perf persistent list -v
 	and_says "^    mode ---------, group root$"
-	for command in read enable disable stop
+	for command in enable disable stop
 	do
 		must_fail "^cannot $command session '$name': owned by root; needs CAP_PERFMON$" \
 			as_nobody perf persistent $command "$name"
 	done
-	must_fail "owned by root; needs CAP_PERFMON$" as_nobody perf persistent dump "$name"
+	must_fail "owned by root; $way" as_nobody perf persistent read "$name"
+	must_fail "owned by root; $way" as_nobody perf persistent dump "$name"
 	must_fail "owned by root; needs CAP_PERFMON$" \
 		as_nobody perf persistent set --mode 644 "$name"
 	must_fail "owned by root; needs CAP_PERFMON$" as_nobody perf persistent mark "$name" text
@@ -459,6 +486,7 @@ test_all
 test_set
 test_set_errors
 test_delegate
+test_borrower
 test_mark
 test_read_all
 test_own_name

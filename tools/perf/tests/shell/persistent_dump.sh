@@ -103,8 +103,8 @@ test_last() {
 	fi
 	must_fail "[0-9]* bytes are necessary without any sample" \
 		perf persistent dump --max-size 1K "$name" -o "$dir/none"
-	must_fail "no size" perf persistent dump --max-size 10X "$name" -o "$dir/none"
-	must_fail "no time" perf persistent dump --last soon "$name" -o "$dir/none"
+	must_fail "invalid size '10X'" perf persistent dump --max-size 10X "$name" -o "$dir/none"
+	must_fail "invalid time 'soon'" perf persistent dump --last soon "$name" -o "$dir/none"
 	[ -e "$dir/none" ] && fail "a file was left"
 	must perf persistent enable "$name"
 	finish
@@ -284,6 +284,27 @@ caches() {
 	[ "$count" -eq "$wanted" ] || fail "'$*' puts $count objects into the cache, not $wanted"
 }
 
+test_old() {
+	begin "What was in the file stays, as FILE.old or where it is"
+	start
+	rm -rf "$dir/data" "$dir/data.old"
+	echo first > "$dir/data"
+	mkdir "$dir/data.old"
+	must_fail "cannot rename $dir/data to $dir/data.old" \
+		perf persistent dump -o "$dir/data" "$name"
+	[ "$(wc -l < "$dir/out")" -eq 1 ] || fail "there is more: $(cat "$dir/out")"
+	[ "$(cat "$dir/data")" = first ] || fail "it was replaced"
+	rmdir "$dir/data.old"
+	echo older > "$dir/data.old"
+	must perf persistent dump -o "$dir/data" "$name"
+	[ "$(cat "$dir/data.old")" = first ] || fail "it is not in FILE.old"
+	must perf evlist -i "$dir/data"
+	ls "$dir"/data.?????? > /dev/null 2>&1 && fail "something was left"
+	stop
+	rm -f "$dir/data.old"
+	finish
+}
+
 test_build_ids() {
 	begin "stop --dump puts objects that have samples into the build-id cache, dump if told to"
 	start
@@ -311,6 +332,7 @@ test_lost_names
 test_horizon
 test_stop
 test_not_stopped
+test_old
 test_build_ids
 
 cleanup

@@ -217,7 +217,7 @@ test_rotation() {
 	must perf persistent flush -o "$dir/rotated" --max-size 1K --keep 2 "$name"
 	[ -e "$dir/rotated.2" ] || fail "there are only $(ls "$dir")"
 	[ -e "$dir/rotated.3" ] && fail "more than 2 are kept"
-	must_fail "Add --max-size or --max-age" \
+	must_fail "^--keep needs --max-size or --max-age" \
 		perf persistent flush -o "$dir/rotated" --keep 2 "$name"
 	rm -f "$dir/rotated"*
 	finish
@@ -252,7 +252,9 @@ test_rotation_killed() {
 test_refused() {
 	begin "What cannot be flushed, or appended to, is refused by name"
 	must_fail "no-such" perf persistent flush -o "$dir/x" no-such
-	must_fail "which log" perf persistent flush "$name"
+	must_fail "^no log is named: use -o" perf persistent flush "$name"
+	must_fail "^--keep 0: use a number from 1" \
+		perf persistent flush -o "$dir/x" --max-size 1M --keep 0 "$name"
 	echo text > "$dir/text"
 	must_fail "$dir/text.pos is missing" perf persistent flush -o "$dir/text" "$name"
 	[ "$(cat "$dir/text")" = text ] || fail "it was changed"
@@ -279,11 +281,12 @@ test_refused() {
 	expect_execs 49
 	stop
 	start 64
-	must_fail "$log is of another session" perf persistent flush -o "$log" "$name"
+	must_fail "$log is the log of another session" perf persistent flush -o "$log" "$name"
 	expect_execs 49
 	stop
 	must perf record --persistent="$name" -a -e $exec_event
 	must_fail "overwrites the oldest" perf persistent flush -o "$dir/x" "$name"
+	[ "$(wc -l < "$dir/out")" -eq 1 ] || fail "there is more: $(cat "$dir/out")"
 	[ -e "$dir/x" ] && fail "a file was left"
 	stop
 	finish

@@ -206,6 +206,33 @@ test_users() {
 	finish
 }
 
+# start_and_stop: until it is told to end
+start_and_stop() {
+	until [ -e "$dir/end" ]
+	do
+		perf stat --persistent="$name-short" -a -e context-switches
+		perf persistent stop "$name-short"
+	done > "$dir/short" 2>&1
+}
+
+test_ends_meanwhile() {
+	begin "What ends while it is listed or read is left out"
+	start_and_stop &
+	for _ in $(seq 8)
+	do
+		for command in "list -v" "list -v -j" "read -A" "read -j"
+		do
+			# shellcheck disable=SC2086
+			must perf persistent $command
+			grep -qi "cannot\|invalid\|ended" "$dir/out" &&
+				fail "$command: $(cat "$dir/out")"
+		done
+	done
+	touch "$dir/end"
+	wait
+	finish
+}
+
 need_feature
 need "only root may use all CPUs" [ "$(id -u)" -eq 0 ]
 
@@ -216,6 +243,7 @@ test_state
 test_target
 test_descriptors
 test_counters
+test_ends_meanwhile
 test_users
 
 cleanup

@@ -235,6 +235,8 @@ test_hand_over() {
 		sh -c "$(follow_until first)" > "$dir/first.out" 2>&1 &
 	first=$!
 	wait_for [ -e "$dir/first.ready" ] || fail "the first does not start"
+	must_fail "of session '$name' cannot be read: another process consumes it$" \
+		perf persistent flush -o "$dir/log" "$name"
 	perf record -e "persistent/$name/" --consume -o "$dir/second" -- \
 		sh -c "$(follow_until second)" > "$dir/second.out" 2>&1 &
 	second=$!
@@ -255,6 +257,45 @@ test_hand_over() {
 	fi
 	[ $((first + second)) -eq 34 ] || fail "$first and $second of 34 execs"
 	stop
+	finish
+}
+
+# consume NAME SESSION...: in the background
+consume() {
+	what=$1
+	shift
+	# shellcheck disable=SC2046
+	perf record $(printf -- "-e persistent/%s/ " "$@") --consume -o "$dir/$what" -- \
+		sh -c "$(follow_until "$what")" > "$dir/$what.out" 2>&1 &
+}
+
+test_two_sessions() {
+	begin "Consumers of two sessions do not wait for each other, in whichever order they are"
+	for session in 1 2
+	do
+		must perf record --persistent="$name-$session,full" -a -m 16 \
+			-e context-switches -c 1000
+	done
+	rm -f "$dir"/*.done "$dir"/*.ready
+	consume holder "$name-2"
+	holder=$!
+	wait_for [ -e "$dir/holder.ready" ] || fail "$(cat "$dir/holder.out")"
+	consume first "$name-1" "$name-2"
+	first=$!
+	wait_for grep -q "session '$name-2': waiting" "$dir/first.out" ||
+		fail "the first does not wait: $(cat "$dir/first.out")"
+	# It takes nothing before what the first one has.
+	consume second "$name-2" "$name-1"
+	second=$!
+	wait_for grep -q "session '$name-1': waiting" "$dir/second.out" ||
+		fail "the second does not wait: $(cat "$dir/second.out")"
+	for one in holder first second
+	do
+		wait_for [ -e "$dir/$one.ready" ] || fail "$one: $(cat "$dir/$one.out")"
+		touch "$dir/$one.done"
+	done
+	wait $holder $first $second
+	stop "$name-1" "$name-2"
 	finish
 }
 
@@ -302,6 +343,7 @@ test_stopped
 test_tiny_loop
 test_shared_loop
 test_hand_over
+test_two_sessions
 test_tools
 
 cleanup

@@ -91,16 +91,16 @@ test_status() {
 
 # The counts and times of the session, as they are
 values() {
-	perf persistent read -j "$name" | sed 's/"age_ns": [0-9]*//'
+	perf persistent read -j "$name" | sed 's/"age": [0-9]*//'
 }
 
 test_times() {
 	begin "A session that is held counts nothing, and its times stand still"
 	cat > "$dir/look" << EOF
-perf persistent read -j "$name" | sed 's/"age_ns": [0-9]*//' > "$dir/before"
+perf persistent read -j "$name" | sed 's/"age": [0-9]*//' > "$dir/before"
 "$prog"
 sleep 0.3
-perf persistent read -j "$name" | sed 's/"age_ns": [0-9]*//' > "$dir/after"
+perf persistent read -j "$name" | sed 's/"age": [0-9]*//' > "$dir/after"
 EOF
 	must reserve "$name" -- sh "$dir/look"
 	grep -q counter-value "$dir/before" || fail "no counts: $(cat "$dir/before")"
@@ -321,7 +321,7 @@ test_users() {
 	state_is enabled || fail "it is not given back"
 	alone && must_succeed "started" \
 		as_nobody perf persistent reserve --pmu software -- echo "it was started"
-	must_fail "needs CAP_PERFMON$" as_nobody perf persistent read "$name"
+	must_fail "the right r, which" as_nobody perf persistent read "$name"
 	must_fail "needs CAP_PERFMON$" as_nobody perf persistent disable "$name"
 
 	# One that cannot be held keeps all from being held.

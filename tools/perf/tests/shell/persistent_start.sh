@@ -501,11 +501,11 @@ test_words() {
 test_buffers() {
 	begin "The sum and the number of buffers are said, and what empties those that fill"
 	sum=$((2 * cpus * 64 * page / 1024))
-	must_succeed ", \(${sum}K\|$((sum / 1024))M\) in $((2 * cpus)) buffers, overwriting" \
+	must_succeed ", $((2 * cpus)) buffers of \(${sum}K\|$((sum / 1024))M\) in all, overwriting" \
 		perf record --persistent="$name" -a -e cpu-clock -F 9 -m 64
 	grep -q "perf persistent dump $name'" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
 	stop
-	must_succeed "in $((2 * cpus)) buffers, until full" \
+	must_succeed "$((2 * cpus)) buffers of .* in all, until full" \
 		perf record --persistent="$name",full -a -e cpu-clock -F 9 -m 64
 	grep -q "perf persistent flush -o <log> $name'" "$dir/out" ||
 		fail "perf says '$(cat "$dir/out")'"
@@ -540,7 +540,9 @@ test_side_band() {
 test_refused() {
 	begin "What cannot be persistent is refused by name, with the reason"
 	for option in "-o $dir/x" "--switch-output" "--control fd:1" "--max-size 1M" "-r 1" \
-		      "--overwrite" "-D 10-20" "-C 0 -p $$" "-a -t $$" "-t $$ -p $$"
+		      "--overwrite" "-B" "-N" "--buildid-all" "--mmap-flush 4K" "--synth no" \
+		      "--switch-max-files 2" "--num-thread-synthesize 2" "-D 10-20" \
+		      "-C 0 -p $$" "-a -t $$" "-t $$ -p $$"
 	do
 		# shellcheck disable=SC2086
 		must_fail "^${option%% *}.* is not supported with --persistent: ." \

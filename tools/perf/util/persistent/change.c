@@ -183,7 +183,7 @@ static int change__ask_filter(u32 id, u32 instance, char *buf, size_t size)
 	if (fd < 0)
 		return fd;
 	buf[0] = '\0';
-	err = persistent__query(fd, &query);
+	err = persistent__query_opened(fd, &query);
 	close(fd);
 	return !err && query.filter_size > size ? -E2BIG : err;
 }

@@ -24,7 +24,7 @@ struct persistent_clear {
 static int clear__map(struct persistent_buffer *buffer)
 {
 	struct perf_persistent_query query = {};
-	int err = persistent__query(buffer->fd, &query);
+	int err = persistent__query_opened(buffer->fd, &query);
 	void *base;
 
 	if (err || !query.buffer_pages || query.flags & PERF_PERSISTENT_OVERWRITE)
@@ -68,7 +68,7 @@ static int clear__add(struct persistent_clear *clear, struct persistent_info *in
 		return buffer->fd == -ENOENT ? 0 : buffer->fd;
 	err = clear__map(buffer);
 	close(buffer->fd);
-	return err;
+	return err == -ENOENT ? 0 : err;
 }
 
 /* As 'flush' does, keep a quarter of the side-band: it names tasks that go on. */

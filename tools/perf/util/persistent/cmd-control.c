@@ -65,12 +65,11 @@ static int control__set(struct persistent_info *info, int member, u32 flags)
 	int err, fd = persistent__open_session(info->id);
 
 	if (fd < 0)
-		return fd == -ENOENT ? 0 : fd;
+		return fd;
 
 	err = control__set_in_order(info, fd, member, flags);
 	close(fd);
-	/* Somebody else has stopped it meanwhile. */
-	return err == -ENOENT || err == -ESRCH ? 0 : err;
+	return err;
 }
 
 static int control__disable(struct persistent_info *info, int member)
@@ -160,6 +159,9 @@ static int persistent__act_id(const struct persistent_action *action, u32 id)
 		persistent_info__exit(&info);
 	}
 
+	/* Of all, one that ended since the list was read is left out. */
+	if ((control_mine || control_all) && (err == -ENOENT || err == -ESRCH))
+		return 0;
 	if (err == -ECANCELED)
 		pr_err("session '%s' was not dumped, so it goes on as before\n", info.name);
 	else if (err)

@@ -26,10 +26,8 @@
 #include "output.h"
 #include "reader.h"
 #include "registry.h"
-#include "reopen.h"
 #include "strbuf.h"
 #include "symbol.h"
-#include "target.h"
 
 static struct persistent_output dump_output;
 
@@ -170,7 +168,6 @@ static int dump__write(const struct persistent_dump *dump, struct evlist *evlist
 static int dump__write_session(const struct persistent_dump *dump, u32 id, const char *name,
 			       const char *path)
 {
-	struct target target = { .system_wide = true };
 	struct evlist *evlist = evlist__new();
 	struct persistent_reader reader = {};
 	int err;
@@ -178,13 +175,7 @@ static int dump__write_session(const struct persistent_dump *dump, u32 id, const
 	if (!evlist)
 		return -ENOMEM;
 
-	err = evlist__add_persistent(evlist, id, PERSISTENT_ALL);
-	if (err > 0)
-		err = evlist__create_maps(evlist, &target);
-	if (!err)
-		err = evlist__reopen_persistent(evlist);
-	if (!err)
-		err = persistent_reader__init(&reader, evlist);
+	err = persistent_reader__open(&reader, evlist, id);
 	if (!err)
 		err = dump__write(dump, evlist, &reader, path);
 	if (!err)
@@ -228,7 +219,7 @@ static int dump__expand_path(const struct persistent_dump *dump, const char *nam
 	if (!err)
 		err = strbuf_addstr(&sb, format);
 	if (!err && (!localtime_r(&now, &tm) || !strftime(path, size, sb.buf, &tm))) {
-		pr_err("%s %s: no name of a file\n", dump->option, sb.buf);
+		pr_err("invalid file name '%s' of %s\n", sb.buf, dump->option);
 		err = -EINVAL;
 	}
 	strbuf_release(&sb);

@@ -12,7 +12,6 @@
 #include <linux/kernel.h>
 #include <linux/ring_buffer.h>
 #include <linux/string.h>
-#include <api/fs/fs.h>
 #include <subcmd/parse-options.h>
 #include "debug.h"
 #include "evlist.h"
@@ -33,6 +32,7 @@ struct persistent_rotation {
 	u64		max_size;
 	u64		max_age;
 	unsigned int	keep;
+	bool		until_full;
 };
 
 struct persistent_flush {
@@ -42,19 +42,8 @@ struct persistent_flush {
 	struct persistent_reader reader;
 	struct persistent_output output;
 	struct persistent_log	log;
+	bool			full;
 };
-
-static int flush__session(u32 id, char *buf, size_t size)
-{
-	size_t len;
-	char *boot;
-
-	if (procfs__read_str("sys/kernel/random/boot_id", &boot, &len) < 0)
-		return -errno;
-	snprintf(buf, size, "%.36s.%u", boot, id);
-	free(boot);
-	return 0;
-}
 
 /*
  * A quarter of the side-band stays in its buffer, for the next log to begin with: it
@@ -140,7 +129,11 @@ static int flush__commit(struct persistent_flush *flush)
 	for (int i = 0; i < reader->nr; i++)
 		*persistent_log__mark(&flush->log, LOG_POSITION, reader->buffers[i].id) =
 			reader->buffers[i].cursor;
-	err = persistent_log__commit(&flush->log);
+	/* LOG_MISSING is there since the log was begun. */
+	*persistent_log__mark(&flush->log, LOG_MISSING, 0) += flush->output.lost;
+	err = persistent_log__set(&flush->log, LOG_FULL, flush->full) ?:
+	      persistent_log__set(&flush->log, LOG_ERROR, 0) ?:
+	      persistent_log__commit(&flush->log);
 	if (err)
 		return err;
 	flush__consume(flush);
@@ -189,7 +182,7 @@ static int flush__rotate(struct persistent_flush *flush)
 	int err;
 
 	due |= rotation->max_size && log->size + flush__pending(flush) > rotation->max_size;
-	if (!due || !log->size)
+	if (!due || !log->size || rotation->until_full)
 		return 0;
 
 	err = persistent_log__rotate(log, rotation->keep);
@@ -199,18 +192,28 @@ static int flush__rotate(struct persistent_flush *flush)
 	return flush__set_cursors(flush);
 }
 
-static int flush__append(struct persistent_flush *flush)
+/* What does not fit stays in the buffers. Returns 1 if that is all of it. */
+static int flush__fit(struct persistent_flush *flush)
+{
+	const struct persistent_rotation *rotation = &flush->rotation;
+	int err = 0;
+
+	if (rotation->until_full)
+		err = persistent_reader__keep_first(&flush->reader,
+						    flush->log.size + flush->output.bytes,
+						    rotation->max_size, &flush->full);
+	if (err > 0 && !flush->log.size) {
+		pr_err("--max-size %s: a log with one record is larger\n", rotation->max_size_str);
+		return -EFBIG;
+	}
+	return err;
+}
+
+static int flush__write_log(struct persistent_flush *flush)
 {
 	struct persistent_log *log = &flush->log;
-	char session[sizeof(log->session)];
-	int err = flush__session(flush->id, session, sizeof(session));
+	int err = flush__set_cursors(flush) ?: flush__rotate(flush);
 
-	if (!err)
-		err = persistent_log__set_session(log, session);
-	if (!err)
-		err = flush__set_cursors(flush);
-	if (!err)
-		err = flush__rotate(flush);
 	if (!err)
 		err = persistent_output__append(&flush->output, flush->evlist, log->path, log->fd);
 	if (!err && !log->size)
@@ -222,8 +225,32 @@ static int flush__append(struct persistent_flush *flush)
 	if (!err)
 		err = flush__write_lost(flush);
 	if (!err)
+		err = flush__fit(flush);
+	if (!err)
 		err = persistent_output__write(&flush->output, &flush->reader);
 	return err ?: flush__commit(flush);
+}
+
+/* How it ended is beside the log, for 'perf persistent status'. */
+static int flush__append(struct persistent_flush *flush)
+{
+	struct persistent_log *log = &flush->log;
+	char session[sizeof(log->session)];
+	int err = persistent_log__session(flush->id, session, sizeof(session)) ?:
+		  persistent_log__set_session(log, session);
+
+	if (err)
+		return err;
+	err = flush__write_log(flush);
+	if (err > 0) {
+		flush->output.bytes = 0;
+		flush->output.lost = 0;
+		flush->output.lost_side_band = 0;
+		return persistent_log__note(log, LOG_FULL, 1);
+	}
+	if (err)
+		persistent_log__note(log, LOG_ERROR, -err);
+	return err;
 }
 
 static int flush__open(struct persistent_flush *flush)
@@ -259,6 +286,9 @@ static void flush__report(struct persistent_flush *flush, const char *name)
 	pr_info("[ perf persistent flush: appended %.3f MB to %s (%llu samples) of %s, id %u ]\n",
 		flush->output.bytes / 1024.0 / 1024.0, flush->output.path,
 		(unsigned long long)flush->output.samples, name, flush->id);
+	if (flush->full)
+		pr_info("[ %s is full: what does not fit stays in the buffers ]\n",
+			flush->log.path);
 	if (flush->output.lost)
 		pr_info("[ dropped, buffer full: %llu samples ]\n",
 			(unsigned long long)flush->output.lost);
@@ -273,7 +303,7 @@ static int flush__run(u32 id, const char *path, const struct persistent_rotation
 		.id	  = id,
 		.rotation = *rotation,
 		.evlist	  = evlist__new(),
-		.reader	  = { .consume = true },
+		.reader	  = { .consume = true, .no_wait = true },
 		.log	  = { .fd = -1 },
 	};
 	char name[PERF_PERSISTENT_NAME_MAX] = "";
@@ -283,7 +313,7 @@ static int flush__run(u32 id, const char *path, const struct persistent_rotation
 		return -ENOMEM;
 
 	persistent__name(id, name);
-	err = flush__open(&flush) ?: flush__write(&flush, path);
+	err = persistent__check_buffer(id) ?: flush__open(&flush) ?: flush__write(&flush, path);
 	if (!err)
 		flush__report(&flush, name);
 
@@ -301,15 +331,23 @@ static int flush__check(const char *path, struct persistent_rotation *rotation)
 					 &rotation->max_size) ?:
 		  persistent__check_time("--max-age", rotation->max_age_str, &rotation->max_age);
 	bool rotates = rotation->max_size || rotation->max_age;
+	bool keeps = rotation->keep != LOG_KEEP_ALL;
+	bool until_full = rotation->until_full;
 
 	if (err)
 		return err;
 	if (!path)
-		pr_err("-o: which log is to be appended to?\n");
-	else if (!strcmp(path, "-") && (rotates || rotation->keep))
-		pr_err("-o -: --max-size, --max-age and --keep are for logs\n");
-	else if (rotation->keep && !rotates)
-		pr_err("--keep: when is the log to be rotated? Add --max-size or --max-age\n");
+		pr_err("no log is named: use -o <log>\n");
+	else if (!strcmp(path, "-") && (rotates || keeps || until_full))
+		pr_err("-o -: --max-size, --max-age, --keep and --until-full are for logs\n");
+	else if (!rotation->keep)
+		pr_err("--keep 0: use a number from 1, or leave it out to keep all\n");
+	else if (until_full && !rotation->max_size)
+		pr_err("--until-full needs --max-size, which says when the log is full\n");
+	else if (until_full && (rotation->max_age || keeps))
+		pr_err("--until-full: such a log is not rotated; leave out --max-age and --keep\n");
+	else if (keeps && !rotates)
+		pr_err("--keep needs --max-size or --max-age, which say when a log is rotated\n");
 	else
 		return strcmp(path, "-") ? 0 : persistent_output__check_stdout("-o");
 	return -EINVAL;
@@ -317,7 +355,7 @@ static int flush__check(const char *path, struct persistent_rotation *rotation)
 
 static int flush__cmd(int argc, const char **argv)
 {
-	struct persistent_rotation rotation = {};
+	struct persistent_rotation rotation = { .keep = LOG_KEEP_ALL };
 	const char *path = NULL;
 	const struct option options[] = {
 		OPT_STRING('o', "output", &path, "log", "file to append to, - for stdout"),
@@ -327,6 +365,8 @@ static int flush__cmd(int argc, const char **argv)
 			   "rotate a log that was begun so long ago, as 1h"),
 		OPT_UINTEGER(0, "keep", &rotation.keep,
 			     "how many rotated logs to keep (default: all)"),
+		OPT_BOOLEAN(0, "until-full", &rotation.until_full,
+			    "do not rotate a log of --max-size, but leave the rest in the buffers"),
 		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 		OPT_BOOLEAN('q', "quiet", &quiet, "do not print the summary"),
 		OPT_END()

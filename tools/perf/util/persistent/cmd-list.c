@@ -203,10 +203,11 @@ static void list__print_details(u32 id)
 	struct persistent_info info;
 	int err = persistent_info__init(&info, id);
 
-	if (err != -ENOENT)
-		printf("    mode %s, group %s\n",
-		       persistent__mode(persistent__number(id, "mode"), mode),
-		       persistent__group(id, group, sizeof(group)));
+	/* It has ended since it was listed. */
+	if (err == -ENOENT)
+		return;
+	printf("    mode %s, group %s\n", persistent__mode(persistent__number(id, "mode"), mode),
+	       persistent__group(id, group, sizeof(group)));
 	if (err) {
 		printf("    details not shown: %s\n",
 		       persistent__strerror(id, err, buf, sizeof(buf)));

@@ -17,35 +17,13 @@
 #include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
+#include "exits.h"
 #include "info.h"
 #include "json.h"
-#include "parse-events.h"
 #include "pmu.h"
 #include "read.h"
 #include "registry.h"
 #include "reopen.h"
-
-/*
- * The label can be any text of its owner's choice, so it is believed only if it
- * stands for the event that was opened.
- */
-static struct evsel *evlist__find_label(struct evlist *evlist, const char *label,
-					const struct perf_event_attr *attr)
-{
-	struct parse_events_error error;
-	struct evsel *evsel;
-	int err;
-
-	parse_events_error__init(&error);
-	err = parse_events(evlist, label, &error);
-	parse_events_error__exit(&error);
-	if (err || evlist__nr_entries(evlist) != 1)
-		return NULL;
-
-	evsel = evlist__first(evlist);
-	return evsel->core.attr.type == attr->type &&
-	       evsel->core.attr.config == attr->config ? evsel : NULL;
-}
 
 /*
  * Returns what counts are to be multiplied by to get what the unit says. Only
@@ -68,7 +46,7 @@ double persistent__parse_unit(const char *label, const struct perf_event_attr *a
 		if (evsel)
 			evlist__add(evlist, evsel);
 	} else if (attr->type == PERF_TYPE_RAW || !perf_type__is_static(attr->type)) {
-		evsel = evlist__find_label(evlist, label, attr);
+		evsel = evlist__parse_label(evlist, label, attr);
 	}
 
 	if (evsel) {
@@ -272,9 +250,9 @@ static void persistent_read__begin(struct persistent_read *read_counts)
 		json_out__begin(out, NULL, '{');
 		json_out__string(out, "name", read_counts->info.name);
 		json_out__number(out, "id", id);
-		json_out__number(out, "age_ns", age);
+		json_out__number(out, "age", age);
 		if (cleared)
-			json_out__number(out, "cleared_ns", cleared);
+			json_out__number(out, "cleared", cleared);
 		json_out__begin(out, "counts", '[');
 	} else if (persistent_print__is_text(read_counts->print)) {
 		printf("%s, id %u, started %.3f seconds ago", read_counts->info.name, id,
@@ -295,9 +273,9 @@ static void persistent_read__end(struct persistent_read *read_counts)
 	}
 }
 
-static int persistent_read__id(struct persistent_read *read_counts, u32 id)
+static int persistent_read__id(struct persistent_read *read_counts, u32 id, bool named)
 {
-	char buf[STRERR_BUFSIZE];
+	char buf[256];
 	int err = persistent_info__init(&read_counts->info, id);
 
 	if (!err) {
@@ -305,10 +283,23 @@ static int persistent_read__id(struct persistent_read *read_counts, u32 id)
 		err = persistent_read__members(read_counts);
 		persistent_read__end(read_counts);
 	}
-	if (err)
+	if (err && (named || err != -ENOENT))
 		pr_err("cannot read session '%s': %s\n", read_counts->info.name,
-		       persistent__strerror(id, err, buf, sizeof(buf)));
+		       persistent__strerror_right(id, 'r', err, buf, sizeof(buf)));
 	persistent_info__exit(&read_counts->info);
+	return err;
+}
+
+static int persistent_read__exits(struct persistent_read *read_counts, u32 id)
+{
+	struct persistent_exits exits;
+	int err = persistent_exits__read(&exits, id);
+
+	if (!err && read_counts->print->json)
+		persistent_exits__json(&exits, &read_counts->json);
+	else if (!err)
+		persistent_exits__print(&exits);
+	persistent_exits__exit(&exits);
 	return err;
 }
 
@@ -326,13 +317,10 @@ static int persistent_read__ids(struct persistent_read *read_counts, int argc, c
 		return nr;
 
 	for (int i = 0; i < nr; i++) {
-		char name[PERF_PERSISTENT_NAME_MAX];
-		int ret;
+		int ret = read_counts->print->exits ? persistent_read__exits(read_counts, ids[i]) :
+						      persistent_read__id(read_counts, ids[i], argc);
 
-		/* It has ended since the list was read. */
-		if (!argc && !persistent__name(ids[i], name))
-			continue;
-		ret = persistent_read__id(read_counts, ids[i]);
+		/* It may have ended since the list was read. */
 		err = ret && (argc || ret != -ENOENT) ? ret : err;
 		done += !ret;
 	}
@@ -370,6 +358,8 @@ static int persistent_read__cmd(int argc, const char **argv)
 			   "print a line for each count, with the values separated by this"),
 		OPT_BOOLEAN(0, "openmetrics", &print.openmetrics,
 			    "print the text format of OpenMetrics, for Prometheus"),
+		OPT_BOOLEAN(0, "exits", &print.exits,
+			    "print the counts of each task that has ended"),
 		OPT_INCR('v', "verbose", &verbose, "print the events for side-band, too"),
 		OPT_END()
 	};
@@ -383,6 +373,11 @@ static int persistent_read__cmd(int argc, const char **argv)
 		return -EINVAL;
 	}
 
+	if (print.exits && (!argc || print.no_aggr || print.separator || print.openmetrics)) {
+		pr_err("--exits takes the name of a session, and no -A, -x or --openmetrics\n");
+		return -EINVAL;
+	}
+
 	print.details = verbose > 0;
 	return persistent_read__run(argc, argv, &print);
 }
@@ -390,7 +385,7 @@ static int persistent_read__cmd(int argc, const char **argv)
 const struct persistent_cmd persistent_cmd_read = {
 	.name	= "read",
 	.usage	=
-		"perf persistent read [-A] [-j|-x <separator>|--openmetrics] [<name|id>...]\n"
+		"perf persistent read [-A|--exits] [-j|-x <separator>|--openmetrics] [<name|id>...]\n"
 		"                                                         print what has been counted",
 	.fn	= persistent_read__cmd,
 };

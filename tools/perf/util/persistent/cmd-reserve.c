@@ -199,36 +199,11 @@ static void session__report(struct reserve_session *session)
 	strbuf_release(&events);
 }
 
-/* The bits of the mode that are for the caller are the lowest ones after this shift. */
-static unsigned int session__mode_shift(u32 id)
-{
-	gid_t gid = persistent__number(id, "gid");
-
-	if (persistent__number(id, "uid") == geteuid())
-		return 6;
-	return gid == getegid() || group_member(gid) ? 3 : 0;
-}
-
 static const char *session__strerror(u32 id, int err, char *buf, size_t size)
 {
-	unsigned int mode = persistent__number(id, "mode"), shift = session__mode_shift(id);
-	char owner[64], name[PERF_PERSISTENT_NAME_MAX];
-
 	if (err == -ETIMEDOUT)
 		return "it does not stand still";
-	if (err != -EACCES && err != -EPERM)
-		return persistent__strerror(id, err, buf, size);
-
-	persistent__owner(id, owner, sizeof(owner));
-	if (mode >> shift & 3)
-		scnprintf(buf, size,
-			  "owned by %s; needs CAP_PERFMON, or the right to open its events (kernel.perf_event_paranoid)",
-			  owner);
-	else
-		scnprintf(buf, size,
-			  "owned by %s; needs CAP_PERFMON, or the right x, which 'perf persistent set %s --mode %04o' gives",
-			  owner, persistent__name(id, name) ?: "", mode | 1U << shift);
-	return buf;
+	return persistent__strerror_right(id, 'x', err, buf, size);
 }
 
 /* Returns whether something of it is held, or a negative error. */

@@ -19,8 +19,10 @@
 #include "cap.h"
 #include "change.h"
 #include "debug.h"
+#include "info.h"
 #include "registry.h"
 #include "start-spec.h"
+#include "strbuf.h"
 #include "values.h"
 
 /* What was typed, NULL where nothing was */
@@ -224,6 +226,35 @@ const struct persistent_cmd persistent_cmd_set = {
 	.fn	= set__cmd,
 };
 
+#define MARK_EVENT	"perf_persistent:persistent_mark"
+
+/* Who may not read tracefs sees numbers instead of the names of tracepoints. */
+static bool session__has_mark(u32 id)
+{
+	struct strbuf types = STRBUF_INIT;
+	bool has = persistent__types(id, ' ', &types) >= 0 &&
+		   (strstr(types.buf, MARK_EVENT) || strstr(types.buf, "tracepoint:"));
+
+	strbuf_release(&types);
+	return has;
+}
+
+/* The kernel reports it all the same, to whoever else may have the event. */
+static void mark__note_unseen(void)
+{
+	bool seen = false;
+	int nr, err;
+	u32 *ids;
+
+	nr = persistent__choose(0, NULL, &ids, &err);
+	for (int i = 0; i < nr && !seen; i++)
+		seen = session__has_mark(ids[i]);
+	if (nr >= 0)
+		free(ids);
+	if (!seen)
+		pr_info("[ perf persistent mark: no session has the event " MARK_EVENT ", so none has the text in its buffers ]\n");
+}
+
 static int mark__cmd(int argc, const char **argv)
 {
 	struct perf_persistent_set set = { .flags = PERF_PERSISTENT_SET_MARK };
@@ -233,6 +264,7 @@ static int mark__cmd(int argc, const char **argv)
 		OPT_END()
 	};
 	const char * const usage[] = { persistent_cmd_mark.usage, NULL };
+	int err;
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (argc != 2)
@@ -244,7 +276,10 @@ static int mark__cmd(int argc, const char **argv)
 		return -EINVAL;
 	}
 	set.mark = (u64)(unsigned long)argv[1];
-	return set__run(argv[0], &set, &none, "mark", "marked");
+	err = set__run(argv[0], &set, &none, "mark", "marked");
+	if (!err)
+		mark__note_unseen();
+	return err;
 }
 
 const struct persistent_cmd persistent_cmd_mark = {

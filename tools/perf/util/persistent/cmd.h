@@ -20,6 +20,7 @@ extern const struct persistent_cmd persistent_cmd_list;
 extern const struct persistent_cmd persistent_cmd_read;
 extern const struct persistent_cmd persistent_cmd_dump;
 extern const struct persistent_cmd persistent_cmd_flush;
+extern const struct persistent_cmd persistent_cmd_status;
 extern const struct persistent_cmd persistent_cmd_enable;
 extern const struct persistent_cmd persistent_cmd_disable;
 extern const struct persistent_cmd persistent_cmd_clear;
@@ -39,6 +40,7 @@ struct persistent_print {
 	bool		details;
 	bool		no_aggr;
 	bool		openmetrics;
+	bool		exits;
 	const char	*separator;
 };
 

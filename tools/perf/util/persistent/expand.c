@@ -90,7 +90,7 @@ static void persistent_choice__exit(struct persistent_choice *choice)
 static int evlist__none_chosen(struct evsel *evsel, struct target *target, int instance)
 {
 	if (instance != PERSISTENT_ALL)
-		pr_err("%s: there is no such instance, or not where it is looked for\n",
+		pr_err("%s: there is no such instance, or it is not on these CPUs or tasks\n",
 		       evsel__name(evsel));
 	else if (target->cpu_list)
 		pr_err("%s is on none of the CPUs %s\n", evsel__name(evsel), target->cpu_list);

@@ -61,25 +61,53 @@ int evlist__poll_timeout(struct evlist *evlist, int timeout)
 	return timeout;
 }
 
+/* NULL where another file is polled, or the instance has hung up before */
+static struct persistent_buffer *fdarray__persistent(struct fdarray *pollfd, int i)
+{
+	struct mmap *map = pollfd->priv[i].ptr;
+
+	return map && pollfd->entries[i].events ? map->persistent : NULL;
+}
+
+static bool persistent_buffer__has_ended(struct persistent_buffer *buffer, int fd)
+{
+	struct perf_persistent_query query;
+
+	return buffer->ended ||
+	       (buffer->ask_all && persistent_buffer__query(fd, &query) == -ENOENT);
+}
+
 /*
  * Before the array is filtered: an event that was attached does not poll HUP, and a
- * buffer that no event writes to any more need not be looked into.
+ * buffer that no event writes to any more need not be looked into. When one of the
+ * others hangs up, those that are left may all have been attached.
  */
 void evlist__hang_up_ended(struct evlist *evlist, struct fdarray *pollfd)
 {
+	struct persistent_buffer *buffer;
+	int i;
+
 	if (!evlist__follows_persistent(evlist))
 		return;
 
-	for (int i = 0; i < pollfd->nr; i++) {
-		struct mmap *map = pollfd->priv[i].ptr;
-		struct persistent_buffer *buffer = map ? map->persistent : NULL;
-
-		if (!buffer || !pollfd->entries[i].events)
+	for (i = 0; i < pollfd->nr; i++) {
+		buffer = fdarray__persistent(pollfd, i);
+		if (buffer && pollfd->entries[i].revents & (POLLHUP | POLLERR))
+			buffer->ask_all = true;
+	}
+	for (i = 0; i < pollfd->nr; i++) {
+		buffer = fdarray__persistent(pollfd, i);
+		if (!buffer)
 			continue;
-		if (buffer->ended)
+		if (persistent_buffer__has_ended(buffer, pollfd->entries[i].fd))
 			pollfd->entries[i].revents |= POLLHUP;
 		if (pollfd->entries[i].revents & (POLLHUP | POLLERR))
 			WRITE_ONCE(buffer->nr_polled, buffer->nr_polled - 1);
+	}
+	for (i = 0; i < pollfd->nr; i++) {
+		buffer = fdarray__persistent(pollfd, i);
+		if (buffer)
+			buffer->ask_all = false;
 	}
 }
 
@@ -357,7 +385,7 @@ void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp)
 	if (bytes)
 		fprintf(fp, "[ overwritten before they could be read: %llu bytes ]\n", bytes);
 	if (lost)
-		fprintf(fp, "[ lost for want of room in the buffer: %llu samples ]\n", lost);
+		fprintf(fp, "[ dropped, buffer full: %llu samples ]\n", lost);
 	persistent_reader__print_horizon(reader, fp);
 }
 

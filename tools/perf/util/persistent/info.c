@@ -137,7 +137,7 @@ int persistent__details(int fd, struct persistent_details *details)
 	};
 	details->filter[0] = '\0';
 	details->cgroup[0] = '\0';
-	err = persistent__query(fd, &details->query);
+	err = persistent__query_opened(fd, &details->query);
 	if (err)
 		return err;
 

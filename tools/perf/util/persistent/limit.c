@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Write less than what is in the buffers: samples of the last seconds, or the newest
- * that fit. Side-band stays whole, since any of it may name a task that is sampled.
+ * Write less than what is in the buffers: samples of the last seconds, the newest that
+ * fit, or the oldest that fit. With the first two, side-band stays whole, since any of it
+ * may name a task that is sampled.
  */
 #include "limit.h"
 
@@ -21,7 +22,7 @@ int persistent__check_time(const char *option, const char *str, u64 *ns)
 	*ns = str ? persistent__parse_time(str) : 0;
 	if (!str || *ns)
 		return 0;
-	pr_err("%s %s: no time, which is a number with s, m, h or d, as in 30s\n", option, str);
+	pr_err("invalid time '%s' of %s: use a number with s, m, h or d, e.g. 30s\n", str, option);
 	return -EINVAL;
 }
 
@@ -41,7 +42,7 @@ int persistent__parse_size(const char *option, const char *str, u64 *bytes)
 	*bytes = parse_tag_value(str, tags);
 	if (*bytes && *bytes <= INT64_MAX)
 		return 0;
-	pr_err("%s %s: no size, which is a number with B, K, M or G, as in 10M\n", option, str);
+	pr_err("invalid size '%s' of %s: use a number with B, K, M or G, e.g. 10M\n", str, option);
 	return -EINVAL;
 }
 
@@ -73,12 +74,13 @@ struct persistent_sizes {
 	u64	others;
 };
 
-static void persistent_sizes__add(struct persistent_sizes *sizes, struct persistent_buffer *buffer)
+static void persistent_sizes__add(struct persistent_sizes *sizes, struct persistent_buffer *buffer,
+				  bool all)
 {
 	union perf_event *event = NULL;
 
 	while ((event = persistent_buffer__next(buffer, event))) {
-		if (event->header.type != PERF_RECORD_SAMPLE) {
+		if (!all && event->header.type != PERF_RECORD_SAMPLE) {
 			sizes->others += event->header.size;
 			continue;
 		}
@@ -89,12 +91,17 @@ static void persistent_sizes__add(struct persistent_sizes *sizes, struct persist
 	}
 }
 
-static int persistent_sizes__init(struct persistent_sizes *sizes, struct persistent_reader *reader)
+/* Of samples, or of @all records */
+static int persistent_sizes__init(struct persistent_sizes *sizes, struct persistent_reader *reader,
+				  bool all)
 {
+	union perf_event *event;
 	u64 nr = 0;
 
-	for (int i = 0; i < reader->nr; i++)
-		nr += reader->buffers[i].samples;
+	for (int i = 0; i < reader->nr; i++) {
+		for (event = NULL; (event = persistent_buffer__next(&reader->buffers[i], event));)
+			nr += all || event->header.type == PERF_RECORD_SAMPLE;
+	}
 
 	*sizes = (struct persistent_sizes) {
 		.samples = calloc(max_t(u64, nr, 1), sizeof(*sizes->samples)),
@@ -102,7 +109,7 @@ static int persistent_sizes__init(struct persistent_sizes *sizes, struct persist
 	if (!sizes->samples)
 		return -ENOMEM;
 	for (int i = 0; i < reader->nr; i++)
-		persistent_sizes__add(sizes, &reader->buffers[i]);
+		persistent_sizes__add(sizes, &reader->buffers[i], all);
 	return 0;
 }
 
@@ -111,7 +118,7 @@ static int persistent_sizes__check_times(struct persistent_sizes *sizes)
 {
 	for (u64 i = 0; i < sizes->nr; i++) {
 		if (!sizes->samples[i].time) {
-			pr_err("--last and --max-size: samples have no time\n");
+			pr_err("--last and --max-size need samples with a time, and these have none\n");
 			return -EINVAL;
 		}
 	}
@@ -129,7 +136,8 @@ int persistent_reader__keep_last(struct persistent_reader *reader, u64 ns)
 {
 	struct persistent_sizes sizes;
 	u64 newest = 0;
-	int err = persistent_sizes__init(&sizes, reader) ?: persistent_sizes__check_times(&sizes);
+	int err = persistent_sizes__init(&sizes, reader, false) ?:
+		  persistent_sizes__check_times(&sizes);
 
 	for (u64 i = 0; !err && i < sizes.nr; i++)
 		newest = max(newest, sizes.samples[i].time);
@@ -143,7 +151,8 @@ int persistent_reader__keep_last(struct persistent_reader *reader, u64 ns)
 int persistent_reader__keep_size(struct persistent_reader *reader, u64 written, u64 size)
 {
 	struct persistent_sizes sizes;
-	int err = persistent_sizes__init(&sizes, reader) ?: persistent_sizes__check_times(&sizes);
+	int err = persistent_sizes__init(&sizes, reader, false) ?:
+		  persistent_sizes__check_times(&sizes);
 	u64 total = written + sizes.others;
 
 	if (!err && total > size) {
@@ -159,6 +168,67 @@ int persistent_reader__keep_size(struct persistent_reader *reader, u64 written, 
 			persistent_reader__keep_since(reader, sizes.samples[i].time + 1);
 			break;
 		}
+	}
+	free(sizes.samples);
+	return err;
+}
+
+/* From the first record on that is newer, all is left in the buffer. */
+static void persistent_buffer__leave_newer(struct persistent_buffer *buffer, u64 time)
+{
+	union perf_event *event = NULL;
+	u64 samples = 0, len;
+
+	while ((event = persistent_buffer__next(buffer, event))) {
+		if (persistent_event__time(buffer->evlist, event) > time)
+			break;
+		samples += event->header.type == PERF_RECORD_SAMPLE;
+	}
+	if (!event)
+		return;
+	len = (void *)event - buffer->data;
+	buffer->cursor -= buffer->len - len;
+	buffer->len = len;
+	buffer->samples = samples;
+}
+
+/* Leave the newest, until @total fits. Returns how many records are kept. */
+static u64 persistent_reader__leave_newest(struct persistent_reader *reader,
+					   struct persistent_sizes *sizes, u64 total, u64 size)
+{
+	u64 nr = 0, last = 0;
+
+	while (nr < sizes->nr && total > size) {
+		last = sizes->samples[nr].time - 1;
+		total -= sizes->samples[nr++].size;
+	}
+	/* None of those that have the same time is kept. */
+	while (nr < sizes->nr && sizes->samples[nr].time > last)
+		nr++;
+	for (int i = 0; i < reader->nr; i++)
+		persistent_buffer__leave_newer(&reader->buffers[i], last);
+	return sizes->nr - nr;
+}
+
+/*
+ * Keep the oldest records that fit a file of @size, of which @written is there, and leave
+ * the others in the buffers, side-band too: it names the tasks of samples that come after
+ * it. Returns 1 if none fits.
+ */
+int persistent_reader__keep_first(struct persistent_reader *reader, u64 written, u64 size,
+				  bool *full)
+{
+	struct persistent_sizes sizes;
+	int err = persistent_sizes__init(&sizes, reader, true) ?:
+		  persistent_sizes__check_times(&sizes);
+	u64 total = written + sizeof(struct perf_event_header);
+
+	for (u64 i = 0; !err && i < sizes.nr; i++)
+		total += sizes.samples[i].size;
+	*full = !err && total > size;
+	if (*full) {
+		qsort(sizes.samples, sizes.nr, sizeof(*sizes.samples), compare_newest_first);
+		err = !persistent_reader__leave_newest(reader, &sizes, total, size);
 	}
 	free(sizes.samples);
 	return err;

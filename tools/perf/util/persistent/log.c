@@ -25,7 +25,7 @@
 #include <linux/kernel.h>
 #include <linux/time64.h>
 #include <linux/zalloc.h>
-#include <sys/file.h>
+#include <api/fs/fs.h>
 #include <sys/stat.h>
 #include "debug.h"
 
@@ -55,21 +55,39 @@ u64 *persistent_log__mark(struct persistent_log *log, char what, u64 id)
 	return &marks[log->nr_marks++].value;
 }
 
-static int persistent_log__set_begun(struct persistent_log *log)
+int persistent_log__set(struct persistent_log *log, char what, u64 value)
 {
-	u64 *begun = persistent_log__mark(log, LOG_BEGUN, 0);
+	u64 *mark = persistent_log__mark(log, what, 0);
 
-	if (!begun)
+	if (!mark)
 		return -ENOMEM;
-	*begun = time(NULL);
+	*mark = value;
 	return 0;
 }
 
+static int persistent_log__set_begun(struct persistent_log *log)
+{
+	return persistent_log__set(log, LOG_BEGUN, time(NULL)) ?:
+	       persistent_log__set(log, LOG_MISSING, 0);
+}
+
 /* Events, buffers and positions have the same numbers again in another boot. */
+int persistent_log__session(u32 id, char *buf, size_t size)
+{
+	size_t len;
+	char *boot;
+
+	if (procfs__read_str("sys/kernel/random/boot_id", &boot, &len) < 0)
+		return -errno;
+	snprintf(buf, size, "%.36s.%u", boot, id);
+	free(boot);
+	return 0;
+}
+
 int persistent_log__set_session(struct persistent_log *log, const char *session)
 {
 	if (log->size && strcmp(log->session, session)) {
-		pr_err("%s is of another session, which has ended: choose another log\n",
+		pr_err("%s is the log of another session, or of one before the last boot: choose another log\n",
 		       log->path);
 		return -EEXIST;
 	}
@@ -248,6 +266,21 @@ int persistent_log__cut_back(struct persistent_log *log)
 	return 0;
 }
 
+/* How the last flush ended, of which nothing was appended: PATH.pos is as it was but for that. */
+int persistent_log__note(struct persistent_log *log, char what, u64 value)
+{
+	int err;
+
+	if (log->fd < 0)
+		return -EBADF;
+	log->nr_marks = 0;
+	err = persistent_log__read_pos(log) ?: persistent_log__cut_back(log);
+	if (!err)
+		err = persistent_log__set(log, LOG_ERROR, 0) ?:
+		      persistent_log__set(log, what, value);
+	return err ?: persistent_log__commit(log);
+}
+
 void persistent_log__close(struct persistent_log *log)
 {
 	if (log->fd >= 0)
@@ -255,6 +288,63 @@ void persistent_log__close(struct persistent_log *log)
 	log->fd = -1;
 	zfree(&log->pos_path);
 	zfree(&log->marks);
+}
+
+/* Whoever asks about the log asks for the lock, too, but does not take it. */
+static bool persistent_log__is_locked(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
+}
+
+static int persistent_log__check_status(struct persistent_log *log, const char *session)
+{
+	FILE *file = fopen(log->pos_path, "re");
+	int err;
+
+	if (!file)
+		return persistent_log__error(log, "cannot read what belongs to", errno);
+	err = persistent_log__parse(log, file);
+	fclose(file);
+	if (err == -EINVAL)
+		pr_err("%s does not belong to %s\n", log->pos_path, log->path);
+	if (!err && log->size && strcmp(log->session, session)) {
+		pr_err("%s is of another session\n", log->path);
+		err = -EINVAL;
+	}
+	return err;
+}
+
+/* Nothing of it is changed. PATH may have been moved away, to be followed by another. */
+int persistent_log__status(const char *path, const char *session,
+			   struct persistent_log_status *status)
+{
+	struct persistent_log log = { .path = path, .fd = open(path, O_RDONLY | O_CLOEXEC) };
+	int err;
+
+	if (log.fd < 0 && errno != ENOENT)
+		return persistent_log__error(&log, "cannot read", errno);
+	if (asprintf(&log.pos_path, "%s.pos", path) < 0)
+		log.pos_path = NULL;
+
+	*status = (struct persistent_log_status) {
+		.flushing = log.fd >= 0 && persistent_log__is_locked(log.fd),
+	};
+	err = log.pos_path ? persistent_log__check_status(&log, session) : -ENOMEM;
+	status->size = log.size;
+	for (int i = 0; i < log.nr_marks; i++) {
+		struct persistent_log_mark *mark = &log.marks[i];
+
+		if (mark->what == LOG_MISSING)
+			status->missing = mark->value;
+		else if (mark->what == LOG_FULL)
+			status->full = mark->value;
+		else if (mark->what == LOG_ERROR)
+			status->error = mark->value;
+	}
+	persistent_log__close(&log);
+	return err;
 }
 
 /* It may have been rotated between being opened and being locked. */
@@ -268,8 +358,10 @@ static bool persistent_log__is_there(struct persistent_log *log)
 
 static int persistent_log__lock(struct persistent_log *log)
 {
-	if (flock(log->fd, LOCK_EX | LOCK_NB)) {
-		if (errno != EWOULDBLOCK)
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	if (fcntl(log->fd, F_OFD_SETLK, &lock)) {
+		if (errno != EAGAIN && errno != EACCES)
 			return persistent_log__error(log, "cannot lock", errno);
 	} else if (persistent_log__is_there(log)) {
 		return 0;
@@ -342,7 +434,8 @@ static int persistent_log__shift(struct persistent_log *log, unsigned int keep)
 /* More were kept before. */
 static void persistent_log__remove_beyond(struct persistent_log *log, unsigned int keep)
 {
-	for (unsigned int n = keep + 1; keep && persistent_log__exists(log, n); n++) {
+	for (unsigned int n = keep + 1; keep != LOG_KEEP_ALL && persistent_log__exists(log, n);
+	     n++) {
 		char *path = persistent_log__path(log, n);
 
 		if (path)
@@ -351,7 +444,7 @@ static void persistent_log__remove_beyond(struct persistent_log *log, unsigned i
 	}
 }
 
-/* The old one stays locked until there is a new one. @keep 0: all */
+/* The old one stays locked until there is a new one. */
 int persistent_log__rotate(struct persistent_log *log, unsigned int keep)
 {
 	int old_fd = log->fd, err = persistent_log__shift(log, keep);

@@ -2,11 +2,15 @@
 #ifndef __PERF_PERSISTENT_LOG_H
 #define __PERF_PERSISTENT_LOG_H
 
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <linux/types.h>
 
 /*
  * A number that the log is to remember: how far a buffer was written to it, how
- * many records of an event were lost by then, or when the log was begun.
+ * many records of an event were lost by then, when the log was begun, how many
+ * samples it lacks that were lost, whether it is full, or the error of the last flush.
  */
 struct persistent_log_mark {
 	char	what;
@@ -17,6 +21,12 @@ struct persistent_log_mark {
 #define LOG_POSITION	'p'
 #define LOG_LOST	'l'
 #define LOG_BEGUN	'b'
+#define LOG_MISSING	'm'
+#define LOG_FULL	'f'
+#define LOG_ERROR	'e'
+
+/* How many rotated logs are kept */
+#define LOG_KEEP_ALL	UINT_MAX
 
 /*
  * A file that is appended to by one process after the other. What it holds up to
@@ -33,13 +43,27 @@ struct persistent_log {
 	int				nr_marks;
 };
 
+/* What anybody may know of a log that can read it and PATH.pos */
+struct persistent_log_status {
+	u64	size;
+	u64	missing;
+	int	error;
+	bool	full;
+	bool	flushing;
+};
+
+int persistent_log__session(u32 id, char *buf, size_t size);
 int persistent_log__open(struct persistent_log *log, const char *path);
 int persistent_log__set_session(struct persistent_log *log, const char *session);
 u64 *persistent_log__mark(struct persistent_log *log, char what, u64 id);
+int persistent_log__set(struct persistent_log *log, char what, u64 value);
+int persistent_log__note(struct persistent_log *log, char what, u64 value);
 int persistent_log__commit(struct persistent_log *log);
 int persistent_log__rotate(struct persistent_log *log, unsigned int keep);
 u64 persistent_log__age(struct persistent_log *log);
 int persistent_log__cut_back(struct persistent_log *log);
 void persistent_log__close(struct persistent_log *log);
+int persistent_log__status(const char *path, const char *session,
+			   struct persistent_log_status *status);
 
 #endif /* __PERF_PERSISTENT_LOG_H */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <linux/err.h>
 #include <linux/kernel.h>
 #include <linux/zalloc.h>
 #include <perf/cpumap.h>
@@ -96,6 +97,7 @@ static int set__find_cgroup(struct persistent_set *set, struct persistent_place 
 static int set__fill(struct persistent_set *set, struct perf_persistent_info *instances,
 		     int nr, const struct persistent_choice *choice)
 {
+	bool gone = false;
 	int err;
 
 	set->places = calloc(nr, sizeof(*set->places));
@@ -110,14 +112,17 @@ static int set__fill(struct persistent_set *set, struct perf_persistent_info *in
 		if (!choice__has(choice, &instances[i]))
 			continue;
 		place->info = instances[i];
-		set->nr++;
 		/* A cgroup's events are on CPUs. */
 		err = place->info.pid == -1 ? set__find_cgroup(set, place) : 0;
+		gone |= err == -ENOENT;
+		if (err == -ENOENT)
+			continue;
 		if (err)
 			return err;
+		set->nr++;
 	}
 	qsort(set->places, set->nr, sizeof(*set->places), place__cmp);
-	return 0;
+	return gone && !set->nr ? -ENOENT : 0;
 }
 
 /* The number of a task that has ended can be another's, or 0: count them. */
@@ -207,36 +212,49 @@ static void evsel__copy_tracepoint(struct evsel *evsel __maybe_unused,
 #endif
 }
 
-/* The label is the event as it was typed, which tells more than the attr. */
-static void evsel__parse_label(struct evsel *evsel, const char *label)
+/*
+ * The label can be any text of its owner's choice, so it is believed only if it stands
+ * for the event that was opened, and not looked up if that may take long.
+ */
+struct evsel *evlist__parse_label(struct evlist *evlist, const char *label,
+				  const struct perf_event_attr *attr)
 {
-	struct parse_events_error err;
-	struct evlist *evlist;
+	struct parse_events_error error;
+	struct evsel *evsel;
+	int err;
+
+	if (!label[0] || strpbrk(label, "*?"))
+		return NULL;
+
+	parse_events_error__init(&error);
+	err = parse_events(evlist, label, &error);
+	parse_events_error__exit(&error);
+	if (err || evlist__nr_entries(evlist) != 1)
+		return NULL;
+
+	evsel = evlist__first(evlist);
+	return evsel->core.attr.type == attr->type &&
+	       evsel->core.attr.config == attr->config ? evsel : NULL;
+}
+
+/* The label is the event as it was typed, which tells more than the attr. */
+static void evsel__set_label(struct evsel *evsel, const char *label)
+{
+	struct evlist *evlist = evlist__new();
 	struct evsel *typed;
 
-	if (!label[0])
-		return;
-	evsel->name = strdup(label);
-
-	/* Its owner may have written what takes long to look up. */
-	if (strpbrk(label, "*?"))
-		return;
-	evlist = evlist__new();
+	if (label[0])
+		evsel->name = strdup(label);
 	if (!evlist)
 		return;
-	parse_events_error__init(&err);
-	if (!parse_events(evlist, label, &err) && evlist__nr_entries(evlist) == 1) {
-		typed = evlist__first(evlist);
-		if (typed->core.attr.type == evsel->core.attr.type &&
-		    typed->core.attr.config == evsel->core.attr.config) {
-			zfree(&evsel->unit);
-			evsel->unit = strdup(typed->unit);
-			evsel->scale = typed->scale;
-			evsel->snapshot = typed->snapshot;
-			evsel__copy_tracepoint(evsel, typed);
-		}
+	typed = evlist__parse_label(evlist, label, &evsel->core.attr);
+	if (typed) {
+		zfree(&evsel->unit);
+		evsel->unit = strdup(typed->unit);
+		evsel->scale = typed->scale;
+		evsel->snapshot = typed->snapshot;
+		evsel__copy_tracepoint(evsel, typed);
 	}
-	parse_events_error__exit(&err);
 	evlist__put(evlist);
 }
 
@@ -292,25 +310,26 @@ static struct evsel *set__new_evsel(struct persistent_set *set, int from, int to
 {
 	struct persistent_answer answer;
 	struct evsel *evsel;
+	int err = persistent__ask(set->id, set->places[from].info.instance, &answer);
 
-	if (persistent__ask(set->id, set->places[from].info.instance, &answer))
-		return NULL;
+	if (err)
+		return ERR_PTR(err);
 
 	/* What reads the file later need not know how the event was kept. */
 	answer.attr.persistent = 0;
 	evsel = evsel__new_idx(&answer.attr, idx);
 	if (!evsel)
-		return NULL;
+		return ERR_PTR(-ENOMEM);
 
 	evsel->core.reopened = true;
 	/* For perf stat it is a reason to be system-wide. */
 	evsel->core.requires_cpu = true;
 	evsel->core.nr_members = 1;
-	evsel__parse_label(evsel, answer.label);
+	evsel__set_label(evsel, answer.label);
 	if (evsel__set_cgroup(evsel, set->places[from].cgroup) ||
 	    set__fill_evsel(set, evsel, from, to)) {
 		evsel__put(evsel);
-		return NULL;
+		return ERR_PTR(-ENOMEM);
 	}
 	evsel->persistent->flags = answer.query.flags;
 	scnprintf(evsel->persistent->name, sizeof(evsel->persistent->name), "%s",
@@ -339,11 +358,8 @@ static int set__add_evsels(struct persistent_set *set, struct evlist *evlist)
 	for (int from = 0, to; from < set->nr; from = to, added++) {
 		to = set__end_of_evsel(set, from);
 		evsel = set__new_evsel(set, from, to, evlist__nr_entries(evlist));
-		if (!evsel) {
-			pr_err("id %u: member %u does not say what it is\n", set->id,
-			       set->places[from].info.member);
-			return -ENOENT;
-		}
+		if (IS_ERR(evsel))
+			return PTR_ERR(evsel);
 		if (from && strcmp(set->places[from].cgroup ?: "",
 				   set->places[from - 1].cgroup ?: ""))
 			leader = NULL;
@@ -363,8 +379,17 @@ static void set__exit(struct persistent_set *set)
 	perf_thread_map__put(set->threads);
 }
 
+static int set__error(struct persistent_set *set, int err)
+{
+	char name[PERF_PERSISTENT_NAME_MAX], buf[256];
+
+	pr_err("cannot read session '%s': %s\n", persistent__name(set->id, name) ?: "(ended)",
+	       persistent__strerror_right(set->id, 'r', err, buf, sizeof(buf)));
+	return err;
+}
+
 /*
- * Returns how many events were added, or a negative error.
+ * Returns how many events were added or, having said what is wrong, a negative error.
  */
 int evlist__choose_persistent(struct evlist *evlist, u32 id,
 			      const struct persistent_choice *choice)
@@ -375,14 +400,10 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 		.id	   = id,
 		.some_cpus = choice->cpus || choice->instance != PERSISTENT_ALL,
 	};
-	char name[PERF_PERSISTENT_NAME_MAX], buf[STRERR_BUFSIZE];
 	int err, nr = persistent__instances(id, &query, &instances);
 
-	if (nr < 0) {
-		pr_err("%s, id %u, cannot be opened: %s\n", persistent__name(id, name) ?: "(ended)",
-		       id, persistent__strerror(id, nr, buf, sizeof(buf)));
-		return nr;
-	}
+	if (nr < 0)
+		return set__error(&set, nr);
 
 	err = set__fill(&set, instances, nr, choice);
 	free(instances);
@@ -391,7 +412,7 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 		err = set__add_evsels(&set, evlist);
 	}
 	set__exit(&set);
-	return err;
+	return err < 0 ? set__error(&set, err) : err;
 }
 
 int evlist__add_persistent(struct evlist *evlist, u32 id, int instance)

@@ -511,22 +511,37 @@ static int persistent_output__finish(struct persistent_output *output)
 	return err;
 }
 
-/* As perf record does, the file that was there is kept as PATH.old. */
-static int persistent_output__rename(struct persistent_output *output)
+/*
+ * As perf record does, the file that was there is kept as PATH.old. That is another link
+ * to it where there are links, so that at all times one of both names has it.
+ */
+static int persistent_output__keep_old(struct persistent_output *output)
 {
 	struct stat st;
 	char *old;
 	int err = 0;
 
-	if (!stat(output->path, &st) && st.st_size) {
-		if (asprintf(&old, "%s.old", output->path) < 0)
-			return -ENOMEM;
-		if (rename(output->path, old))
-			err = -errno;
-		free(old);
-	}
-	if (!err && rename(output->partial, output->path))
+	if (stat(output->path, &st) || !st.st_size)
+		return 0;
+	if (asprintf(&old, "%s.old", output->path) < 0)
+		return -ENOMEM;
+
+	unlink(old);
+	if (link(output->path, old) && rename(output->path, old)) {
 		err = -errno;
+		pr_err("cannot rename %s to %s, so it stays and nothing is written: %m\n",
+		       output->path, old);
+	}
+	free(old);
+	return err;
+}
+
+static int persistent_output__rename(struct persistent_output *output)
+{
+	int err = persistent_output__keep_old(output);
+
+	if (!err && rename(output->partial, output->path))
+		err = persistent_output__error(output, errno);
 	return err;
 }
 
@@ -540,10 +555,11 @@ int persistent_output__close(struct persistent_output *output)
 	}
 
 	err = persistent_output__finish(output);
-	if (!err)
+	if (err)
+		persistent_output__error(output, -err);
+	else
 		err = persistent_output__rename(output);
 	if (err) {
-		persistent_output__error(output, -err);
 		persistent_output__abort(output);
 		return err;
 	}

@@ -30,6 +30,7 @@
 #include "mmap.h"
 #include "registry.h"
 #include "reopen.h"
+#include "target.h"
 
 /* A copy that the writers overtook is taken again, but not for ever. */
 #define MAX_TRIES	5
@@ -67,7 +68,7 @@ static const char *persistent_buffer__of(struct persistent_buffer *buffer, char 
 }
 
 /* A buffer has one consumer, and who comes next begins where that one stopped. */
-static int persistent_buffer__wait_mmap(struct persistent_buffer *buffer)
+static int persistent_buffer__wait_mmap(struct persistent_buffer *buffer, bool wait)
 {
 	bool told = false;
 	char of[32];
@@ -81,40 +82,35 @@ static int persistent_buffer__wait_mmap(struct persistent_buffer *buffer)
 			buffer->base = base;
 			return 0;
 		}
-		if (errno != EBUSY || !buffer->consumes)
+		if (errno != EBUSY || !wait)
 			return -errno;
 		if (!told)
-			pr_info("[ another process consumes the buffer of %s: waiting for it to end ]\n",
-				persistent_buffer__of(buffer, of, sizeof(of)));
+			pr_info("[ another process consumes the buffer of %s of session '%s': waiting for it to end ]\n",
+				persistent_buffer__of(buffer, of, sizeof(of)),
+				buffer->evsel->persistent->name);
 		told = true;
 		if (usleep(CONSUMER_POLL_USEC) < 0)
 			return -errno;
 	}
 }
 
-static int persistent_buffer__mmap(struct persistent_buffer *buffer)
+static int persistent_buffer__mmap(struct persistent_buffer *buffer, bool wait)
 {
-	struct perf_persistent_query query = {};
-	int err = persistent__query(buffer->fd, &query);
+	struct perf_persistent_query query;
+	int err = persistent_buffer__query(buffer->fd, &query);
 
-	/* It is not in the registry any more. */
-	if (err == -EINVAL || (!err && !query.buffer_pages))
-		return -ENOENT;
 	if (err)
 		return err;
 
 	buffer->backward = query.flags & PERF_PERSISTENT_OVERWRITE;
-	if (buffer->backward && buffer->consumes) {
-		pr_err("%s overwrites the oldest, so there is nothing to make room for: only what is kept until it is full can be consumed\n",
-		       query.name);
-		return -EINVAL;
-	}
+	if (buffer->backward && buffer->consumes)
+		return -EOPNOTSUPP;
 
 	buffer->size = (u64)query.buffer_pages * page_size;
 	buffer->data = malloc(buffer->size);
 	if (!buffer->data)
 		return -ENOMEM;
-	return persistent_buffer__wait_mmap(buffer);
+	return persistent_buffer__wait_mmap(buffer, wait);
 }
 
 /* How far @pos lies behind @other, in the direction in which the buffer is written */
@@ -153,15 +149,13 @@ static int persistent_reader__count(struct persistent_reader *reader)
 	return nr;
 }
 
-static int persistent_reader__add(struct persistent_reader *reader, struct evsel *evsel, int fd,
-				  struct perf_persistent_info *info)
+static void persistent_reader__add(struct persistent_reader *reader, struct evsel *evsel, int fd,
+				   struct perf_persistent_info *info)
 {
 	struct persistent_buffer *buffer;
-	char of[32];
-	int err;
 
 	if (!info->buffer_id)
-		return 0;
+		return;
 
 	buffer = persistent_reader__find(reader, info->buffer_id);
 	if (buffer) {
@@ -169,12 +163,13 @@ static int persistent_reader__add(struct persistent_reader *reader, struct evsel
 		/* Not all that write to it were cleared at the same time. */
 		if (persistent_buffer__behind(buffer, info->buffer_start, buffer->start) > 0)
 			buffer->start = info->buffer_start;
-		return 0;
+		return;
 	}
 
 	buffer = &reader->buffers[reader->nr++];
 	*buffer = (struct persistent_buffer) {
 		.evlist	   = reader->evlist,
+		.evsel	   = evsel,
 		.id	   = info->buffer_id,
 		.fd	   = fd,
 		.start	   = info->buffer_start,
@@ -184,12 +179,53 @@ static int persistent_reader__add(struct persistent_reader *reader, struct evsel
 		.consumes  = reader->consume,
 		.period	   = 1,
 	};
-	err = persistent_buffer__mmap(buffer);
-	if (err)
-		pr_err("the buffer of %s (%s) cannot be read: %s\n", evsel__name(evsel),
+}
+
+static int persistent_buffer__cmp(const void *a, const void *b)
+{
+	const struct persistent_buffer *l = a, *r = b;
+
+	return l->id < r->id ? -1 : l->id > r->id;
+}
+
+static const char *persistent_buffer__strerror(int err)
+{
+	switch (err) {
+	case -ENOENT:
+		return "it was stopped";
+	case -EBUSY:
+		return "another process consumes it";
+	case -EOPNOTSUPP:
+		return "it overwrites the oldest, and only those until full have a consumer";
+	default:
+		return strerror(-err);
+	}
+}
+
+/*
+ * In the order of the ids, whatever sessions are named in whichever order: two consumers
+ * must not wait for each other.
+ */
+static int persistent_reader__mmap(struct persistent_reader *reader)
+{
+	bool wait = reader->consume && !reader->no_wait;
+	char of[32];
+	int err;
+
+	qsort(reader->buffers, reader->nr, sizeof(*reader->buffers), persistent_buffer__cmp);
+
+	for (int i = 0; i < reader->nr; i++) {
+		struct persistent_buffer *buffer = &reader->buffers[i];
+
+		err = persistent_buffer__mmap(buffer, wait);
+		if (!err)
+			continue;
+		pr_err("the buffer of %s of session '%s' cannot be read: %s\n",
 		       persistent_buffer__of(buffer, of, sizeof(of)),
-		       err == -ENOENT ? "it was stopped" : strerror(-err));
-	return err;
+		       buffer->evsel->persistent->name, persistent_buffer__strerror(err));
+		return err;
+	}
+	return 0;
 }
 
 int persistent_reader__init(struct persistent_reader *reader, struct evlist *evlist)
@@ -208,12 +244,9 @@ int persistent_reader__init(struct persistent_reader *reader, struct evlist *evl
 		if (!evsel->persistent)
 			continue;
 		evsel__for_each_persistent(evsel, idx, thread, instance) {
-			err = persistent_reader__add(reader, evsel,
-						     *(int *)xyarray__entry(evsel->core.fd, idx,
-									    thread),
-						     &instance->info);
-			if (err)
-				return err;
+			int fd = *(int *)xyarray__entry(evsel->core.fd, idx, thread);
+
+			persistent_reader__add(reader, evsel, fd, &instance->info);
 		}
 	}
 
@@ -222,9 +255,23 @@ int persistent_reader__init(struct persistent_reader *reader, struct evlist *evl
 		       evsel__name(evlist__first(evlist)));
 		return -ENODATA;
 	}
-	for (int i = 0; i < reader->nr; i++)
+	err = persistent_reader__mmap(reader);
+	for (int i = 0; i < reader->nr && !err; i++)
 		persistent_buffer__begin(&reader->buffers[i]);
-	return 0;
+	return err;
+}
+
+/* All events of a session in a new evlist, and their buffers */
+int persistent_reader__open(struct persistent_reader *reader, struct evlist *evlist, u32 id)
+{
+	struct target target = { .system_wide = true };
+	int err = evlist__add_persistent(evlist, id, PERSISTENT_ALL);
+
+	if (err > 0)
+		err = evlist__create_maps(evlist, &target);
+	if (!err)
+		err = evlist__reopen_persistent(evlist);
+	return err ?: persistent_reader__init(reader, evlist);
 }
 
 static void persistent_buffer__exit(struct persistent_buffer *buffer)
@@ -285,17 +332,58 @@ void persistent_reader__exit(struct persistent_reader *reader)
 }
 
 /*
- * One that was attached by somebody, or is not for us any more, goes on, but nobody
- * tells how far it is: of a loop nothing can be taken any more. One that was stopped
- * hangs up when it has written its last record.
+ * Returns -ENOENT from an instance that was attached by somebody, or is not for us any
+ * more: it does not tell how far its buffer is.
+ */
+int persistent_buffer__query(int fd, struct perf_persistent_query *query)
+{
+	int err;
+
+	*query = (struct perf_persistent_query) {};
+	err = persistent__query(fd, query);
+	return err == -EINVAL || (!err && !query->buffer_pages) ? -ENOENT : err;
+}
+
+/* The instance that was asked so far was dropped, and others share its buffer. */
+static int persistent_buffer__query_another(struct persistent_buffer *buffer,
+					    struct perf_persistent_query *query)
+{
+	struct persistent_instance *instance;
+	int err, idx, thread;
+	struct evsel *evsel;
+
+	evlist__for_each_entry(buffer->evlist, evsel) {
+		if (!evsel->persistent)
+			continue;
+		evsel__for_each_persistent(evsel, idx, thread, instance) {
+			int fd = *(int *)xyarray__entry(evsel->core.fd, idx, thread);
+
+			if (instance->info.buffer_id != buffer->id)
+				continue;
+			err = persistent_buffer__query(fd, query);
+			if (err == -ENOENT)
+				continue;
+			buffer->fd = fd;
+			buffer->ask_all = true;
+			return err;
+		}
+	}
+	return -ENOENT;
+}
+
+/*
+ * What nobody tells any more how far it is may go on, but of a loop nothing can be
+ * taken. One that was stopped hangs up when it has written its last record.
  */
 static int persistent_buffer__reserved(struct persistent_buffer *buffer, u64 *reserved)
 {
-	struct perf_persistent_query query = {};
-	int err = persistent__query(buffer->fd, &query);
+	struct perf_persistent_query query;
+	int err = persistent_buffer__query(buffer->fd, &query);
 
+	if (err == -ENOENT)
+		err = persistent_buffer__query_another(buffer, &query);
 	*reserved = query.buffer_head;
-	if (err == -EINVAL || (!err && !query.buffer_pages)) {
+	if (err == -ENOENT) {
 		buffer->ended = true;
 		*reserved = ring_buffer_read_head(buffer->base);
 		if (buffer->backward)

@@ -11,6 +11,7 @@ struct evsel;
 struct mmap;
 struct mmap_params;
 struct perf_event_mmap_page;
+struct perf_persistent_query;
 union perf_event;
 
 /*
@@ -19,11 +20,13 @@ union perf_event;
  * and nothing that is done here changes what they find, unless it consumes.
  *
  * @start:	    what lies before it was cleared
+ * @ask_all:	    instances may have been dropped, which do not hang up
  * @lost_bytes:	    overwritten before this reader had them
  * @consumed_bytes: taken out by a consumer before this reader had them
  */
 struct persistent_buffer {
 	struct evlist			*evlist;
+	struct evsel			*evsel;
 	u64				id;
 	int				fd;
 	int				cpu;
@@ -32,6 +35,7 @@ struct persistent_buffer {
 	bool				in_part;
 	bool				consumes;
 	bool				ended;
+	bool				ask_all;
 	bool				pending;
 	int				nr_polled;
 	struct perf_event_mmap_page	*base;
@@ -52,6 +56,7 @@ struct persistent_buffer {
 /*
  * @history:	   begin with what is there, not with what comes
  * @consume:	   make room for what was read
+ * @no_wait:	   for another consumer to end
  * @horizon:	   what side-band says is complete from this time on
  * @early_samples: how many are older
  * @left_out:	   samples that were not asked for
@@ -62,6 +67,7 @@ struct persistent_reader {
 	int				nr;
 	bool				history;
 	bool				consume;
+	bool				no_wait;
 	u64				older_bytes;
 	u64				horizon;
 	u64				early_samples;
@@ -70,6 +76,7 @@ struct persistent_reader {
 
 int persistent__check_buffer(u32 id);
 int persistent_reader__init(struct persistent_reader *reader, struct evlist *evlist);
+int persistent_reader__open(struct persistent_reader *reader, struct evlist *evlist, u32 id);
 void persistent_reader__exit(struct persistent_reader *reader);
 int persistent_reader__read(struct persistent_reader *reader);
 void persistent_reader__skip(struct persistent_reader *reader);
@@ -82,6 +89,7 @@ struct persistent_buffer *persistent_reader__find(struct persistent_reader *read
 
 typedef bool (*persistent_keep_t)(struct evlist *evlist, union perf_event *event, u64 arg);
 
+int persistent_buffer__query(int fd, struct perf_persistent_query *query);
 int persistent_buffer__read(struct persistent_buffer *buffer);
 void persistent_buffer__keep(struct persistent_buffer *buffer, persistent_keep_t keep, u64 arg);
 void persistent_buffer__consume(struct persistent_buffer *buffer);

@@ -200,6 +200,38 @@ const char *persistent__strerror(u32 id, int err, char *buf, size_t size)
 	}
 }
 
+/* The bits of the mode that are for the caller are the lowest ones after this shift. */
+static unsigned int persistent__mode_shift(u32 id)
+{
+	gid_t gid = persistent__number(id, "gid");
+
+	if (persistent__number(id, "uid") == geteuid())
+		return 6;
+	return gid == getegid() || group_member(gid) ? 3 : 0;
+}
+
+/* The same for what takes a bit of the mode: r, or x, which w includes */
+const char *persistent__strerror_right(u32 id, char right, int err, char *buf, size_t size)
+{
+	unsigned int mode = persistent__number(id, "mode"), shift = persistent__mode_shift(id);
+	char owner[64], name[PERF_PERSISTENT_NAME_MAX];
+
+	if ((err != -EACCES && err != -EPERM) || !persistent__name(id, name) ||
+	    (shift == 6 && (mode & 0600) == 0600))
+		return persistent__strerror(id, err, buf, size);
+
+	persistent__owner(id, owner, sizeof(owner));
+	if (mode >> shift & (right == 'r' ? 4 : 3))
+		scnprintf(buf, size,
+			  "owned by %s; needs CAP_PERFMON, or the right to open its events (kernel.perf_event_paranoid)",
+			  owner);
+	else
+		scnprintf(buf, size,
+			  "owned by %s; needs CAP_PERFMON, or the right %c, which 'perf persistent set %s --mode %04o' gives",
+			  owner, right, name, mode | (right == 'r' ? 4U : 1U) << shift);
+	return buf;
+}
+
 int persistent__parse_id(const char *str, u32 *id)
 {
 	unsigned long long nr;
@@ -419,6 +451,20 @@ int persistent__query(int fd, struct perf_persistent_query *query)
 	return ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, query) < 0 ? -errno : 0;
 }
 
+/*
+ * The same of an instance that has just been opened: -ENOENT if it left the session, or the
+ * session ended, meanwhile.
+ */
+int persistent__query_opened(int fd, struct perf_persistent_query *query)
+{
+	int err = persistent__query(fd, query);
+
+	if (err == -EINVAL || err == -ESRCH ||
+	    (!err && query->self.state == PERF_PERSISTENT_STATE_EXPIRED))
+		return -ENOENT;
+	return err;
+}
+
 int persistent__set(int fd, struct perf_persistent_set *set)
 {
 	return ioctl(fd, PERF_EVENT_IOC_SET_PERSISTENT, set) < 0 ? -errno : 0;
@@ -532,7 +578,7 @@ int persistent__ask(u32 id, u32 instance, struct persistent_answer *answer)
 	answer->query.filter_size = sizeof(answer->filter) - 1;
 	answer->query.cgroup = (u64)(unsigned long)answer->cgroup;
 	answer->query.cgroup_size = sizeof(answer->cgroup) - 1;
-	err = persistent__query(fd, &answer->query);
+	err = persistent__query_opened(fd, &answer->query);
 	close(fd);
 	persistent__printable(answer->label);
 	answer->attr.size = sizeof(answer->attr);

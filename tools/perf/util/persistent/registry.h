@@ -28,6 +28,7 @@ const char *persistent__owner(u32 id, char *buf, size_t size);
 const char *persistent__group(u32 id, char *buf, size_t size);
 const char *persistent__mode(u32 mode, char buf[PERSISTENT_MODE_SIZE]);
 const char *persistent__strerror(u32 id, int err, char *buf, size_t size);
+const char *persistent__strerror_right(u32 id, char right, int err, char *buf, size_t size);
 int persistent__parse_id(const char *str, u32 *id);
 int persistent__find_name(const char *name);
 char *persistent__printable(char *text);
@@ -46,6 +47,7 @@ int persistent__open(u32 id, u32 instance);
 int persistent__open_session(u32 id);
 int persistent__end(u32 id);
 int persistent__query(int fd, struct perf_persistent_query *query);
+int persistent__query_opened(int fd, struct perf_persistent_query *query);
 int persistent__set(int fd, struct perf_persistent_set *set);
 int persistent__query_instances(int fd, struct perf_persistent_query *query,
 				struct perf_persistent_info **instances);

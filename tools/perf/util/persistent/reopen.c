@@ -273,7 +273,7 @@ int evlist__check_persistent(struct evlist *evlist)
 		else if (evsel->core.attr.sample_id_all != first->core.attr.sample_id_all ||
 			 (evlist__nr_entries(evlist) > 1 &&
 			  (evsel->id_pos != first->id_pos || evsel->is_pos != first->is_pos)))
-			what = "say who they are in different ways";
+			what = "identify their samples in different ways";
 		if (what) {
 			pr_err("%s and %s %s, so they cannot be read together\n",
 			       evsel__scnprintf_session(first, first_name, sizeof(first_name)),

@@ -47,6 +47,8 @@ struct persistent_choice {
 int evlist__add_persistent(struct evlist *evlist, u32 id, int instance);
 int evlist__choose_persistent(struct evlist *evlist, u32 id,
 			      const struct persistent_choice *choice);
+struct evsel *evlist__parse_label(struct evlist *evlist, const char *label,
+				  const struct perf_event_attr *attr);
 int evlist__reopen_persistent(struct evlist *evlist);
 int evlist__check_persistent(struct evlist *evlist);
 int evlist__check_persistent_formats(struct evlist *evlist);

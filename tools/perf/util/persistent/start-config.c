@@ -68,14 +68,14 @@ int persistent__check_options(const struct persistent_refused *refused,
 
 static bool evsel__has_loop_of_its_own(struct evsel *evsel, struct persistent_start *start)
 {
-	return evsel__is_sampling(evsel) &&
+	return evsel__has_buffer(evsel) &&
 	       evsel->core.attr.write_backward == start->spec.until_full;
 }
 
 /* A task and its children on several CPUs cannot write to one buffer. */
 static bool evsel__has_no_buffer(struct evsel *evsel)
 {
-	return evsel__is_sampling(evsel) && evsel->core.attr.inherit &&
+	return evsel__has_buffer(evsel) && evsel->core.attr.inherit &&
 	       perf_cpu_map__has_any_cpu(evsel->core.cpus);
 }
 
@@ -97,6 +97,8 @@ static const char *evsel__not_persistent(struct evsel *evsel, struct persistent_
 		return "all events of a session loop, or none with --persistent=NAME,full";
 	if (evsel__has_no_buffer(evsel))
 		return "inherited events have a buffer for each CPU, which --per-thread excludes";
+	if (evsel->core.attr.inherit_stat && evsel->core.attr.read_format & PERF_FORMAT_GROUP)
+		return "with -s each event of a group is read by itself; leave out :S";
 	if (!perf_cpu_map__equal(evsel->core.cpus, evsel__leader(evsel)->core.cpus))
 		return "it is not on the same CPUs as the leader of its group";
 	if (strlen(evsel__name(evsel)) >= PERF_PERSISTENT_LABEL_MAX)
@@ -138,6 +140,7 @@ static void evsel__config_dummy(struct evsel *evsel, struct target *target)
 		attr->disabled = 1;
 		attr->enable_on_exec = target__none(target);
 	}
+	attr->inherit_stat = 0;
 	/* It has no samples; a frequency would keep a timer going for ever. */
 	attr->freq = 0;
 	attr->sample_period = 1;
@@ -154,6 +157,17 @@ static void evsel__exclude_guests(struct evsel *evsel)
 		return;
 	evsel__name(evsel);
 	evsel->core.attr.exclude_guest = 1;
+}
+
+/*
+ * A task that swapped contexts with a child would leave it the one event of which there is
+ * no record when its task ends. READ keeps them from that.
+ */
+static void evsel__config_exits(struct evsel *evsel)
+{
+	evsel__set_sample_bit(evsel, READ);
+	if (!evsel->core.attr.sample_period)
+		evsel->core.attr.freq = 0;
 }
 
 static void evsel__config_persistent(struct evsel *evsel, bool overwrite)
@@ -185,6 +199,10 @@ int persistent_start__config_record(struct persistent_start *start, struct recor
 
 	opts->overwrite = !start->spec.until_full;
 	opts->no_inherit |= target__has_cpu(start->target);
+	if (opts->inherit_stat && opts->no_inherit) {
+		pr_err("-s is for the children of tasks: it takes -p, -t or a command, and no -i\n");
+		return -EINVAL;
+	}
 	opts->sample_identifier = true;
 	opts->build_id = true;
 
@@ -196,6 +214,8 @@ int persistent_start__config_record(struct persistent_start *start, struct recor
 		evsel__exclude_guests(evsel);
 		if (evsel__is_dummy_event(evsel))
 			evsel__config_dummy(evsel, start->target);
+		if (evsel->core.attr.inherit_stat)
+			evsel__config_exits(evsel);
 	}
 	return persistent_start__check(start);
 }

@@ -79,6 +79,9 @@ static void persistent_start__open_error(struct persistent_start *start, struct 
 		scnprintf(msg, sizeof(msg), "the CPU is not online");
 	else if (err == ESRCH)
 		scnprintf(msg, sizeof(msg), "the task is gone");
+	else if (err == EINVAL && evsel->core.attr.inherit_stat)
+		scnprintf(msg, sizeof(msg),
+			  "not supported, or this kernel does not tell the counts of children that end (-s)");
 	else if (evsel->cgrp && err == ENOENT)
 		scnprintf(msg, sizeof(msg), "not supported, or no perf_event controller is there");
 	else

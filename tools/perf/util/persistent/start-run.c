@@ -198,13 +198,13 @@ static void persistent_start__print_access(struct persistent_spec *spec)
 		printf(", owner %u", spec->uid);
 }
 
-/* ", 2M in 4 buffers" */
+/* ", 4 buffers of 2M in all" */
 static void persistent_start__print_buffers(struct persistent_start *start)
 {
 	char size[16];
 
 	unit_number__scnprintf(size, sizeof(size), start->buffer_bytes);
-	printf(", %s in %u buffers, %s", size, start->nr_buffers,
+	printf(", %u buffers of %s in all, %s", start->nr_buffers, size,
 	       start->spec.until_full ? "until full" : "overwriting the oldest");
 }
 
@@ -235,6 +235,9 @@ static void persistent_start__print_hint(struct persistent_start *start, const c
 	else
 		pr_info("[ perf record: 'perf persistent dump %s' takes a snapshot, 'perf persistent stop %s' ends it ]\n",
 			name, name);
+	if (evlist__first(start->evlist)->core.attr.inherit_stat)
+		pr_info("[ 'perf persistent read --exits %s' shows the counts of each task that has ended ]\n",
+			name);
 	if (start->target->initial_delay == -1)
 		pr_info("[ it is disabled: 'perf persistent enable %s' enables it ]\n", name);
 }

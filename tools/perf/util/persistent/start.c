@@ -81,7 +81,7 @@ static int persistent_start__buffer_owner(struct persistent_start *start, struct
 		if (pos == evsel)
 			break;
 		idx = perf_cpu_map__idx(pos->core.cpus, cpu);
-		if (idx >= 0 && pos->tracking == evsel->tracking && evsel__is_sampling(pos))
+		if (idx >= 0 && pos->tracking == evsel->tracking && evsel__has_buffer(pos))
 			return PERSISTENT_FD(pos, idx, shared);
 	}
 	idx = perf_cpu_map__idx(evsel->core.cpus, cpu);
@@ -159,7 +159,7 @@ static int persistent_start__detach_one(struct persistent_start *start, struct e
 {
 	struct perf_cpu cpu = perf_cpu_map__cpu(evsel->core.cpus, idx);
 	int owner = persistent_start__buffer_owner(start, evsel, idx, thread);
-	bool sampling = evsel__is_sampling(evsel);
+	bool has_buffer = evsel__has_buffer(evsel);
 	const char *label = evsel__name(evsel);
 	int id, fd = PERSISTENT_FD(evsel, idx, thread);
 	struct perf_event_detach detach = {
@@ -171,9 +171,9 @@ static int persistent_start__detach_one(struct persistent_start *start, struct e
 	if (!start->id)
 		persistent_start__new_id(start, &detach);
 
-	if (sampling && owner < 0)
+	if (has_buffer && owner < 0)
 		detach.buffer_pages = persistent_start__pages(start, evsel);
-	if (sampling && owner >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, owner) < 0)
+	if (has_buffer && owner >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, owner) < 0)
 		return persistent_start__detach_error(start, evsel, cpu, thread, errno);
 
 	id = ioctl(fd, PERF_EVENT_IOC_DETACH, &detach);

@@ -58,10 +58,13 @@ int evlist__start_persistent_stat(struct evlist *evlist, struct perf_stat_config
 				  struct target *target, const char *spec, const char **argv,
 				  bool skip_unsupported);
 
-/* The siblings of a group that its leader samples count, and so does perf stat. */
-static inline bool evsel__is_sampling(const struct evsel *evsel)
+/*
+ * Samples need one, and the counts of each child that ends. The siblings of a group that
+ * its leader samples count, and so does perf stat.
+ */
+static inline bool evsel__has_buffer(const struct evsel *evsel)
 {
-	return evsel->core.attr.sample_period;
+	return evsel->core.attr.sample_period || evsel->core.attr.inherit_stat;
 }
 
 int persistent_start__config_record(struct persistent_start *start, struct record_opts *opts);

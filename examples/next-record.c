@@ -1,0 +1,1 @@
+../tools/testing/selftests/perf_events/persistent_next_record.c

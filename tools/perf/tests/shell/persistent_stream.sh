@@ -1,0 +1,303 @@
+#!/bin/sh
+# perf persistent as a trace stream (exclusive)
+# SPDX-License-Identifier: GPL-2.0
+
+# What posix_trace_create(3p) and its neighbours have: streams that loop or stop when they
+# are full, with logs that loop or stop when they are full, and the status of both.
+
+# shellcheck source=lib/persistent.sh disable=SC2154
+. "$(dirname "$0")"/lib/persistent.sh
+
+exec_event=sched:sched_process_exec
+log="$dir/log"
+small="$dir/small"
+pid=
+
+take_back() {
+	[ -n "$pid" ] && kill -KILL "$pid" 2> /dev/null
+	[ -d "$small" ] && umount "$small" 2> /dev/null
+}
+
+# status [OPTION]...: of the session
+status() {
+	must perf persistent status "$@" "$name"
+}
+
+# says KEY VALUE: the last status did
+says() {
+	grep -q "^  $1: *$2\$" "$dir/out" || fail "'$1' is not '$2' but '$(cat "$dir/out")'"
+}
+
+# fill: a page is full after a tenth of the time
+fill() {
+	must perf record --persistent="$name,full" -a -e cpu-clock -c 1000000 -m 1
+	wait_for is_overrun || fail "nothing is lost: $(cat "$dir/out")"
+	must perf persistent disable "$name"
+}
+
+is_overrun() {
+	perf persistent status "$name" > "$dir/out" 2>&1
+	grep -q "^  full: *yes, 2 of 2 buffers" "$dir/out" && grep -q "overrun: *yes" "$dir/out"
+}
+
+# expect_execs NUMBER FILE...: all files together have so many, none twice, with names
+expect_execs() {
+	number=$1
+	shift
+	for file
+	do
+		perf script -i "$file" 2> "$dir/err"
+		grep -qiE "unknown|invalid|corrupt|found .* (bad|unordered)" "$dir/err" &&
+			fail "$file is unreadable: $(cat "$dir/err")"
+	done | grep "$exec_event: *filename=$prog " > "$dir/execs"
+	[ "$(wc -l < "$dir/execs")" -eq "$number" ] ||
+		fail "$(wc -l < "$dir/execs") of $number execs are in $*"
+	[ -z "$(sort "$dir/execs" | uniq -d)" ] || fail "some are there twice"
+}
+
+test_loop() {
+	begin "A stream is created suspended, started and stopped, and as a loop is never full"
+	must perf record --persistent="$name" -a -e cpu-clock -c 1000000 -m 1 -D -1
+	status
+	grep -q "^$name, id [0-9]*:$" "$dir/out" || fail "it says '$(cat "$dir/out")'"
+	says state disabled
+	says full "no, it overwrites the oldest"
+	says overrun no
+	must perf persistent enable "$name"
+	status
+	says state enabled
+	wait_for is_overwritten || fail "it says '$(cat "$dir/out")'"
+	status
+	says full "no, it overwrites the oldest"
+	says overrun no
+	must perf persistent disable "$name"
+	status
+	says state disabled
+	stop
+	must_fail "no session named '$name'" perf persistent status "$name"
+	finish
+}
+
+is_overwritten() {
+	perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1
+	grep -q "older records were overwritten" "$dir/out"
+}
+
+test_until_full() {
+	begin "A stream until full is full until it is read, and overrun since it was asked last"
+	fill
+	status --state "$dir/state"
+	says full "yes, 2 of 2 buffers"
+	says overrun "yes, [1-9][0-9]* samples lost"
+	status --state "$dir/state"
+	says full "yes, 2 of 2 buffers"
+	says overrun no
+	status
+	says overrun "yes, [1-9][0-9]* samples lost"
+	must perf persistent flush -o "$log" "$name"
+	status --state "$dir/state" -i "$log"
+	says full no
+	says overrun no
+	says log "$log, [0-9.]* MB"
+	says flush "not in progress"
+	says "flush error" none
+	says "log full" no
+	says "log overrun" "yes, lacks [1-9][0-9]* samples"
+	# It is lost to the session, and not to the log, until the next flush tells.
+	must perf persistent enable "$name"
+	wait_for is_overrun_since || fail "nothing is lost: $(cat "$dir/out")"
+	stop
+	finish
+}
+
+is_overrun_since() {
+	perf persistent status --state "$dir/state" "$name" > "$dir/out" 2>&1
+	grep -q "^  overrun: *yes, [1-9][0-9]* samples lost$" "$dir/out"
+}
+
+test_clear() {
+	begin "What is cleared has room again, and what was lost before is not told again"
+	fill
+	status --state "$dir/state"
+	must perf persistent clear "$name"
+	status --state "$dir/state"
+	says full no
+	says overrun no
+	stop
+	finish
+}
+
+test_json() {
+	begin "As JSON, of several sessions, with the values for programs"
+	must perf stat --persistent="$name-counts" -a -e cpu-clock
+	fill
+	must perf persistent flush -o "$dir/json" "$name"
+	perf persistent status -j "$name" "$name-counts" > "$dir/out" 2>&1 || fail "it fails"
+	json_is_valid "$dir/out" || fail "no JSON: $(cat "$dir/out")"
+	and_says "\"name\": \"$name\", \"id\": [0-9]*, \"state\": \"disabled\", \"running\": false"
+	and_says "\"name\": \"$name-counts\".*\"running\": true, \"full\": false"
+	perf persistent status -j -i "$dir/json" "$name" > "$dir/out" 2>&1 || fail "it fails"
+	json_is_valid "$dir/out" || fail "no JSON: $(cat "$dir/out")"
+	and_says '"full": false, "full-buffers": 0, "buffers": 2, "overrun": true'
+	and_says '"flushing": false, "log-full": false, "log-overrun": true, "log-lost": [1-9]'
+	must_succeed "full: *no, it has no buffers" perf persistent status "$name-counts"
+	stop "$name" "$name-counts"
+	finish
+}
+
+test_log_until_full() {
+	begin "A log until full takes the oldest, and what does not fit stays where it is"
+	must perf record --persistent="$name,full" -a -e $exec_event -m 64
+	run_programs 5
+	rm -f "$log" "$log.pos"
+	must perf persistent flush -o "$log" "$name"
+	size=$(($(wc -c < "$log") + 4096))
+	run_programs 100
+	must_succeed "^\[ $log is full: what does not fit stays in the buffers \]$" \
+		perf persistent flush -o "$log" --max-size ${size}B --until-full "$name"
+	and_says "appended .* ([1-9][0-9]* samples)"
+	[ "$(wc -c < "$log")" -le $size ] || fail "it has $(wc -c < "$log") of $size bytes"
+	status -i "$log"
+	says "log full" yes
+	says "log overrun" no
+	says overrun no
+	cp "$log" "$dir/before"
+	must_succeed "is full" \
+		perf persistent flush -o "$log" --max-size ${size}B --until-full "$name"
+	cmp -s "$log" "$dir/before" || fail "more was appended"
+	status -i "$log"
+	says "log full" yes
+	# Nothing was lost: a log that goes on has the rest.
+	must perf persistent flush -o "$log" "$name"
+	status -i "$log"
+	says "log full" no
+	expect_execs 105 "$log"
+	must_fail "a log with one record is larger" \
+		perf persistent flush -o "$dir/tiny" --max-size 1K --until-full "$name"
+	must_fail "needs --max-size" perf persistent flush -o "$log" --until-full "$name"
+	must_fail "not rotated" \
+		perf persistent flush -o "$log" --until-full --max-size 1M --keep 2 "$name"
+	must_fail "are for logs" perf persistent flush -o - --until-full "$name"
+	finish
+}
+
+test_stop() {
+	begin "What was not flushed yet is kept when the stream is stopped"
+	run_programs 7
+	must perf persistent stop --dump "$dir/rest" "$name"
+	expect_execs 112 "$log" "$dir/rest"
+	finish
+}
+
+# Stop it in the middle: it has the log, and still has to write to it.
+start_flush() {
+	rm -f "$log" "$log.pos"
+	perf persistent flush -q -o "$log" "$name" > /dev/null 2>&1 &
+	pid=$!
+	looks=100000
+	until [ -s "$log.pos" ] || [ "$looks" -eq 0 ]
+	do
+		looks=$((looks - 1))
+	done
+	kill -STOP "$pid"
+	perf persistent status -i "$log" "$name" > "$dir/out" 2>&1
+	grep -q "^  flush: *in progress$" "$dir/out" && return
+	# It was faster.
+	end_flush
+	return 1
+}
+
+end_flush() {
+	kill -CONT "$pid"
+	wait "$pid"
+	status=$?
+	pid=
+	return $status
+}
+
+test_flushing() {
+	begin "A flush in progress shows, and asking does not get in its way"
+	must perf record --persistent="$name,full" -a -e $exec_event -m 64
+	must perf record --persistent="$name-2,full" -a -e $exec_event -m 64
+	run_programs 5
+	if start_flush || start_flush || start_flush || start_flush || start_flush
+	then
+		must_fail "another process appends to $log" \
+			perf persistent flush -o "$log" "$name-2"
+		end_flush || fail "the flush fails"
+		status -i "$log"
+		says flush "not in progress"
+	else
+		fail "it never is in progress: $(cat "$dir/out")"
+	fi
+	stop "$name-2"
+	finish
+}
+
+test_full_disk() {
+	begin "A disk that is full is an error that the status keeps, and nothing is lost"
+	mkdir "$small"
+	if ! mount -t tmpfs -o size=512K none "$small" 2> /dev/null
+	then
+		skip "no tmpfs can be mounted"
+		return
+	fi
+	must perf persistent flush -o "$small/log" "$name"
+	before=$(wc -c < "$small/log")
+	# All is full but for two pages.
+	dd if=/dev/zero of="$small/spare" bs=4096 count=2 2> /dev/null
+	dd if=/dev/zero of="$small/ballast" bs=4096 2> /dev/null
+	rm -f "$small/spare"
+	run_programs 200
+	must_fail "No space left on device" perf persistent flush -o "$small/log" "$name"
+	[ "$(wc -c < "$small/log")" -eq "$before" ] || fail "a part was left"
+	status -i "$small/log"
+	says "flush error" "No space left on device"
+	perf persistent status -j -i "$small/log" "$name" > "$dir/out" 2>&1
+	json_is_valid "$dir/out" || fail "no JSON: $(cat "$dir/out")"
+	and_says '"flush-error": "No space left on device"'
+	rm -f "$small/ballast"
+	must perf persistent flush -o "$small/log" "$name"
+	status -i "$small/log"
+	says "flush error" none
+	expect_execs 205 "$log" "$small/log"
+	finish
+}
+
+test_refused() {
+	begin "What cannot be asked is refused by name"
+	must_fail "needs CAP_PERFMON" as_nobody perf persistent status "$name"
+	must_fail "$dir/none: No such file" perf persistent status -i "$dir/none" "$name"
+	echo text > "$dir/text"
+	must_fail "$dir/text: no file of perf persistent status" \
+		perf persistent status --state "$dir/text" "$name"
+	[ "$(cat "$dir/text")" = text ] || fail "it was changed"
+	cp "$dir/text" "$dir/text.pos"
+	must_fail "$dir/text.pos does not belong to $dir/text" \
+		perf persistent status -i "$dir/text" "$name"
+	must_fail "$dir/none/x: No such file" perf persistent status --state "$dir/none/x" "$name"
+	must_fail "of one session" perf persistent status -i "$log" "$name" "$name"
+	stop
+	must perf record --persistent="$name,full" -a -e $exec_event -m 64
+	must_fail "$log is of another session" perf persistent status -i "$log" "$name"
+	stop
+	finish
+}
+
+need_feature
+
+test_loop
+test_until_full
+test_clear
+test_json
+
+need_tracepoints
+
+test_log_until_full
+test_stop
+test_flushing
+test_full_disk
+test_refused
+
+cleanup
+exit $err

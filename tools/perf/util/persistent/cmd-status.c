@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * perf persistent status: whether a session runs, whether its buffers are full, what was
+ * lost since the caller asked last, and how its log is: all that
+ * posix_trace_get_status(3p) tells of a trace stream.
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/kernel.h>
+#include <linux/ring_buffer.h>
+#include <subcmd/parse-options.h>
+#include "debug.h"
+#include "event.h"
+#include "evlist.h"
+#include "info.h"
+#include "json.h"
+#include "log.h"
+#include "reader.h"
+#include "registry.h"
+#include "reopen.h"
+#include "symbol.h"
+#include "target.h"
+
+#define STATE_MAGIC	"perf-persistent-status 1"
+
+struct status_options {
+	const char	*log;
+	const char	*state;
+	bool		json;
+};
+
+/*
+ * @nr_buffers: those for samples; without @nr_loops, which overwrite, they can be full
+ * @lost:	samples since the session was started, whatever was cleared
+ * @asked:	how many of them the caller has been told of
+ */
+struct persistent_status {
+	u32				id;
+	char				name[PERF_PERSISTENT_NAME_MAX];
+	char				state[64];
+	bool				running;
+	int				nr_buffers;
+	int				nr_loops;
+	int				nr_full;
+	u64				lost;
+	u64				asked;
+	struct persistent_log_status	log;
+};
+
+/* Side-band is no part of it: it names tasks, and lacks no sample. */
+static void status__count(struct persistent_status *status, struct persistent_info *info)
+{
+	u32 nrs[PERSISTENT_STATES];
+	int nr = 0;
+
+	for (int i = 0; i < info->nr; i++) {
+		struct perf_persistent_info *instance = &info->instances[i];
+
+		if (info->members[instance->member].known &&
+		    persistent_info__is_side_band(info, instance->member))
+			continue;
+		status->lost += instance->lost + instance->lost_before;
+		info->instances[nr++] = *instance;
+	}
+	persistent__count_states(info->instances, nr, nrs);
+	status->running = nrs[PERF_PERSISTENT_STATE_ENABLED];
+	persistent__scnprintf_state(status->state, sizeof(status->state), &info->query,
+				    info->instances, nr);
+}
+
+/*
+ * Whether the kernel has room for one more record like the longest that is there. Nobody
+ * but the consumer makes room, so a buffer that has dropped one like that is full until
+ * it is read. The kernel leaves a byte free.
+ */
+static bool persistent_buffer__is_full(struct persistent_buffer *buffer)
+{
+	u64 used = ring_buffer_read_head(buffer->base) - READ_ONCE(buffer->base->data_tail);
+	union perf_event *event = NULL;
+	u64 longest = 0;
+
+	while ((event = persistent_buffer__next(buffer, event)))
+		longest = max_t(u64, longest, event->header.size);
+	return longest && used + longest >= buffer->size;
+}
+
+static int status__look_into(struct persistent_status *status, struct persistent_reader *reader)
+{
+	for (int i = 0; i < reader->nr; i++) {
+		struct persistent_buffer *buffer = &reader->buffers[i];
+		int err;
+
+		if (buffer->side_band)
+			continue;
+		status->nr_buffers++;
+		if (buffer->backward) {
+			status->nr_loops++;
+			continue;
+		}
+		err = persistent_buffer__read(buffer);
+		if (err)
+			return err;
+		status->nr_full += persistent_buffer__is_full(buffer);
+	}
+	return 0;
+}
+
+static int status__ask_buffers(struct persistent_status *status)
+{
+	struct target target = { .system_wide = true };
+	struct persistent_reader reader = {};
+	struct evlist *evlist;
+	int err;
+
+	if (!persistent__number(status->id, "buffer_bytes"))
+		return 0;
+	evlist = evlist__new();
+	if (!evlist)
+		return -ENOMEM;
+
+	err = evlist__add_persistent(evlist, status->id, PERSISTENT_ALL);
+	if (err > 0)
+		err = evlist__create_maps(evlist, &target);
+	if (!err)
+		err = evlist__reopen_persistent(evlist);
+	if (!err)
+		err = persistent_reader__init(&reader, evlist);
+	if (!err)
+		err = status__look_into(status, &reader);
+
+	persistent_reader__exit(&reader);
+	evlist__close(evlist);
+	evlist__put(evlist);
+	return err;
+}
+
+static int status__state_error(const char *path, const char *what)
+{
+	pr_err("--state %s: %s\n", path, what);
+	return -EINVAL;
+}
+
+/* Of another session, or none: the caller asks for the first time. */
+static int status__read_state(struct persistent_status *status, const char *path,
+			      const char *session)
+{
+	FILE *file = fopen(path, "re");
+	char of[64] = "";
+	int nr;
+
+	if (!file && errno == ENOENT)
+		return 0;
+	if (!file)
+		return status__state_error(path, strerror(errno));
+
+	nr = fscanf(file, STATE_MAGIC "\nsession %63s\nlost %" SCNu64 "\n", of, &status->asked);
+	if (nr != 2 || strcmp(of, session))
+		status->asked = 0;
+	/* A status that was killed left an empty one. */
+	nr = nr == 2 || (fseek(file, 0, SEEK_END) == 0 && ftell(file) == 0);
+	fclose(file);
+	return nr ? 0 : status__state_error(path, "no file of perf persistent status");
+}
+
+static int status__write_state(struct persistent_status *status, const char *path,
+			       const char *session)
+{
+	FILE *file = fopen(path, "we");
+	int err = 0;
+
+	if (!file)
+		return status__state_error(path, strerror(errno));
+	fprintf(file, STATE_MAGIC "\nsession %s\nlost %" PRIu64 "\n", session, status->lost);
+	if (ferror(file) || fflush(file))
+		err = errno;
+	if (fclose(file) && !err)
+		err = errno;
+	return err ? status__state_error(path, strerror(err)) : 0;
+}
+
+static int status__ask_files(struct persistent_status *status, const struct status_options *options)
+{
+	char session[64];
+	int err = 0;
+
+	if (options->log || options->state)
+		err = persistent_log__session(status->id, session, sizeof(session));
+	if (!err && options->log)
+		err = persistent_log__status(options->log, session, &status->log);
+	if (!err && options->state)
+		err = status__read_state(status, options->state, session) ?:
+		      status__write_state(status, options->state, session);
+	/* What was taken out of the session took along what it had lost. */
+	status->asked = min(status->asked, status->lost);
+	return err;
+}
+
+/* Returns 0 or, having said what is wrong, a negative error. */
+static int status__ask(struct persistent_status *status, const struct status_options *options,
+		       u32 id)
+{
+	struct persistent_info info;
+	char buf[STRERR_BUFSIZE];
+	int err = persistent_info__init(&info, id);
+
+	*status = (struct persistent_status) { .id = id };
+	if (err) {
+		pr_err("cannot read session '%s': %s\n", info.name,
+		       persistent__strerror(id, err, buf, sizeof(buf)));
+		return err;
+	}
+	snprintf(status->name, sizeof(status->name), "%s", info.name);
+	status__count(status, &info);
+	persistent_info__exit(&info);
+	return status__ask_buffers(status) ?: status__ask_files(status, options);
+}
+
+static void status__print_log(const struct persistent_log_status *log, const char *path)
+{
+	char buf[STRERR_BUFSIZE];
+
+	printf("  log:          %s, %.3f MB\n", path, log->size / 1024.0 / 1024.0);
+	printf("  flush:        %s\n", log->flushing ? "in progress" : "not in progress");
+	printf("  flush error:  %s\n",
+	       log->error ? str_error_r(log->error, buf, sizeof(buf)) : "none");
+	printf("  log full:     %s\n", log->full ? "yes" : "no");
+	if (log->missing)
+		printf("  log overrun:  yes, lacks %" PRIu64 " samples\n", log->missing);
+	else
+		printf("  log overrun:  no\n");
+}
+
+static void status__print(const struct persistent_status *status,
+			  const struct status_options *options)
+{
+	u64 lost = status->lost - status->asked;
+
+	printf("%s, id %u:\n", status->name, status->id);
+	printf("  state:        %s\n", status->state);
+	if (status->nr_full)
+		printf("  full:         yes, %d of %d buffers\n", status->nr_full,
+		       status->nr_buffers);
+	else if (!status->nr_buffers)
+		printf("  full:         no, it has no buffers\n");
+	else if (status->nr_loops == status->nr_buffers)
+		printf("  full:         no, it overwrites the oldest\n");
+	else
+		printf("  full:         no\n");
+	if (lost)
+		printf("  overrun:      yes, %" PRIu64 " samples lost\n", lost);
+	else
+		printf("  overrun:      no\n");
+	if (options->log)
+		status__print_log(&status->log, options->log);
+}
+
+static void json__status(struct json_out *out, const struct persistent_status *status,
+			 const struct status_options *options)
+{
+	const struct persistent_log_status *log = &status->log;
+	char buf[STRERR_BUFSIZE];
+
+	json_out__begin(out, NULL, '{');
+	json_out__string(out, "name", status->name);
+	json_out__number(out, "id", status->id);
+	json_out__string(out, "state", status->state);
+	json_out__bool(out, "running", status->running);
+	json_out__bool(out, "full", status->nr_full);
+	json_out__number(out, "full-buffers", status->nr_full);
+	json_out__number(out, "buffers", status->nr_buffers);
+	json_out__bool(out, "overrun", status->lost != status->asked);
+	json_out__number(out, "overrun-lost", status->lost - status->asked);
+	json_out__number(out, "lost", status->lost);
+	if (options->log) {
+		json_out__string(out, "log", options->log);
+		json_out__number(out, "log-bytes", log->size);
+		json_out__bool(out, "flushing", log->flushing);
+		if (log->error)
+			json_out__string(out, "flush-error",
+					 str_error_r(log->error, buf, sizeof(buf)));
+		json_out__bool(out, "log-full", log->full);
+		json_out__bool(out, "log-overrun", log->missing);
+		json_out__number(out, "log-lost", log->missing);
+	}
+	json_out__end(out, '}');
+}
+
+static int status__run(int argc, const char **argv, const struct status_options *options)
+{
+	struct json_out out = { .fp = stdout };
+	struct persistent_status status;
+	u32 *ids;
+	int err, nr = persistent__choose(argc, argv, &ids, &err);
+
+	if (nr < 0)
+		return nr;
+
+	if (options->json)
+		json_out__begin(&out, NULL, '[');
+	for (int i = 0; i < nr; i++) {
+		int ret = status__ask(&status, options, ids[i]);
+
+		err = ret ?: err;
+		if (ret)
+			continue;
+		if (options->json)
+			json__status(&out, &status, options);
+		else
+			status__print(&status, options);
+	}
+	if (options->json)
+		json_out__end(&out, ']');
+	free(ids);
+	return err;
+}
+
+static int status__cmd(int argc, const char **argv)
+{
+	struct status_options status = {};
+	const struct option options[] = {
+		OPT_STRING('i', "input", &status.log, "log",
+			   "the log that it is flushed to, and how that is"),
+		OPT_STRING(0, "state", &status.state, "file",
+			   "what was lost since the status with this file before"),
+		OPT_BOOLEAN('j', "json", &status.json, "print JSON"),
+		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
+		OPT_END()
+	};
+	const char * const usage[] = { persistent_cmd_status.usage, NULL };
+
+	argc = parse_options(argc, argv, options, usage, 0);
+	if (!argc)
+		usage_with_options(usage, options);
+	if (argc > 1 && (status.log || status.state)) {
+		pr_err("%s is of one session\n", status.log ? "-i" : "--state");
+		return -EINVAL;
+	}
+	symbol__init(NULL);
+	return status__run(argc, argv, &status);
+}
+
+const struct persistent_cmd persistent_cmd_status = {
+	.name	= "status",
+	.usage	=
+		"perf persistent status [-j] [-i <log>] [--state <file>] <name|id>...   whether it runs, is full and has lost any",
+	.fn	= status__cmd,
+};
