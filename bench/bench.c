@@ -7,6 +7,7 @@
  * bench cputime COMMAND...: the CPU time of a command instead
  * bench cputime PID: and of a process until now
  * bench sessions NR INSTANCES: make so many sessions of so many instances each
+ * bench threads NR: a process of so many threads, which do nothing
  */
 #include <linux/userfaultfd.h>
 #include <pthread.h>
@@ -536,6 +537,39 @@ static void read_each(void)
 		check(result(read(query_fds[i], &value, sizeof(value))), "read");
 }
 
+/*
+ * The same filter for all of them: in a call, and in one for each event. It may wait, so
+ * that both the instructions and the time matter.
+ */
+static void measure_filter(const char *kind, void (*set)(const char *filter))
+{
+	static const char * const filters[] = { "__syscall_nr > 1", "__syscall_nr > 2" };
+	__u64 elapsed[3], cputime[3];
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		elapsed[i] = now(CLOCK_MONOTONIC_RAW);
+		cputime[i] = now(CLOCK_PROCESS_CPUTIME_ID);
+		set(filters[i % 2]);
+		cputime[i] = now(CLOCK_PROCESS_CPUTIME_ID) - cputime[i];
+		elapsed[i] = now(CLOCK_MONOTONIC_RAW) - elapsed[i];
+	}
+	print(median(cputime, 3), "filter", kind);
+	print(median(elapsed, 3), "filter-elapsed", kind);
+}
+
+static void filter_one(const char *filter)
+{
+	check(SET(query_view, .flags = PERF_PERSISTENT_SET_FILTER, .filter = addr(filter)), "SET");
+}
+
+static void filter_each(const char *filter)
+{
+	for (size_t i = 0; i < ARRAY_LEN(query_fds); i++)
+		check(event_ioctl(query_fds[i], PERF_EVENT_IOC_SET_FILTER, (void *)filter),
+		      "SET_FILTER");
+}
+
 static void measure_query(void)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -566,6 +600,8 @@ static void measure_query(void)
 	print(wrong, "query", "-wrong");
 	print(measure(query_one), "query", "-one");
 	print(measure(read_each), "query", "-each");
+	measure_filter("-one", filter_one);
+	measure_filter("-each", filter_each);
 	close(query_view);
 	end_session(id);
 	for (i = 0; i < ARRAY_LEN(query_fds); i++)
@@ -824,6 +860,27 @@ static int make_sessions(int nr, int nr_instances)
 	return 0;
 }
 
+static void *wait_for_ever(void *arg)
+{
+	pause();
+
+	return arg;
+}
+
+static int threads(int nr)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	pthread_attr_init(&attr);
+	check(-pthread_attr_setstacksize(&attr, 65536), "pthread_attr_setstacksize");
+	while (--nr > 0)
+		check(-pthread_create(&thread, &attr, wait_for_ever, NULL), "pthread_create");
+	pause();
+
+	return 0;
+}
+
 static int cputime(char **argv)
 {
 	struct rusage usage;
@@ -852,6 +909,8 @@ int main(int argc, char **argv)
 
 	if (argc == 4 && !strcmp(argv[1], "sessions"))
 		return make_sessions(atoi(argv[2]), atoi(argv[3]));
+	if (argc == 3 && !strcmp(argv[1], "threads"))
+		return threads(atoi(argv[2]));
 	if (argc > 2)
 		return cputime(argv + 2);
 

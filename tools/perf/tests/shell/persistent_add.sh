@@ -156,6 +156,7 @@ test_followed() {
 		idle=$!
 		[ $dropped = first ] && waiting "exec perf bench syscall basic -l 30"
 		must perf record --persistent="$name" -c 1 -m 64 -e $call -p "$idle,$waiting"
+		rm -f "$dir/followed"
 		perf record -e "persistent/$name/" -o "$dir/followed" > "$dir/follow" 2>&1 &
 		follower=$!
 		wait_for [ -s "$dir/followed" ] || fail "it does not start: $(cat "$dir/follow")"
@@ -178,6 +179,39 @@ test_followed() {
 	finish
 }
 
+# add_and_drop PID: until the file is gone
+add_and_drop() {
+	while [ -e "$dir/change" ]
+	do
+		perf persistent add --pid "$1" "$name"
+		perf persistent drop --pid "$1" "$name"
+	done > "$dir/changed" 2>&1
+}
+
+test_opened() {
+	begin "A session can be opened while its processes change"
+	start_idle perf record --persistent="$name" -c 1 -m 16 -e $call -e syscalls:sys_enter_write
+	sleep 1000 &
+	other=$!
+	touch "$dir/change"
+	add_and_drop $other &
+	changing=$!
+	for _ in $(seq 15)
+	do
+		must perf record -e "persistent/$name/" -o "$dir/opened" -- true
+		must perf stat -e "persistent/$name/" -- true
+		must perf persistent read "$name"
+		must perf persistent dump -o "$dir/dumped" "$name"
+		must perf persistent list -v "$name"
+	done
+	rm "$dir/change"
+	wait $changing
+	grep -v "^$name: id" "$dir/changed" && fail "it cannot be changed"
+	kill $other $idle
+	stop
+	finish
+}
+
 test_disabled() {
 	begin "It is disabled as the session is"
 	start_idle perf stat --persistent="$name" -e $call
@@ -191,6 +225,11 @@ test_disabled() {
 	finish
 }
 
+# shellcheck disable=SC2317
+is_zombie() {
+	grep -q "^State:.Z" "/proc/$(cat "$dir/zombie")/status"
+}
+
 test_nothing() {
 	begin "What cannot be added as a whole is not added"
 	start_idle perf stat --persistent="$name" -e $call
@@ -198,9 +237,10 @@ test_nothing() {
 	waiting true
 	must_fail "no such process" perf persistent add --pid "$waiting,99999999" "$name"
 	# It has ended and is not waited for.
-	sh -c "true & echo \$! > $dir/zombie; exec sleep 1000" &
+	sh -c "sleep 1 & echo \$! > $dir/zombie; exec sleep 1000" &
 	parent=$!
 	wait_for [ -s "$dir/zombie" ]
+	wait_for is_zombie
 	must_fail "no such process" \
 		perf persistent add --pid "$waiting" --pid "$(cat "$dir/zombie")" "$name"
 	must_fail "measures it already" perf persistent add --pid "$waiting,$idle" "$name"
@@ -241,6 +281,7 @@ test_descendants
 test_children
 test_recording
 test_followed
+test_opened
 test_disabled
 test_nothing
 test_refused

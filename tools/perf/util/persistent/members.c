@@ -306,11 +306,24 @@ static int evsel__set_cgroup(struct evsel *evsel, const char *name)
 	return 0;
 }
 
+/* Instances may have been dropped since they were listed: ask the first that is left. */
+static int set__ask(struct persistent_set *set, int from, int to,
+		    struct persistent_answer *answer)
+{
+	int err;
+
+	do
+		err = persistent__ask(set->id, set->places[from].info.instance, answer);
+	while (err == -ENOENT && ++from < to);
+
+	return err;
+}
+
 static struct evsel *set__new_evsel(struct persistent_set *set, int from, int to, int idx)
 {
 	struct persistent_answer answer;
 	struct evsel *evsel;
-	int err = persistent__ask(set->id, set->places[from].info.instance, &answer);
+	int err = set__ask(set, from, to, &answer);
 
 	if (err)
 		return ERR_PTR(err);

@@ -58,9 +58,17 @@ struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu
 	return instance;
 }
 
+static bool evsel__has_persistent(struct evsel *evsel)
+{
+	int idx = 0, thread = -1;
+
+	return evsel__next_persistent(evsel, &idx, &thread);
+}
+
 /*
  * A way of opening of its own, with no fall-backs: evsel__open() tries less and
- * less of what was asked for, and so would end with another event.
+ * less of what was asked for, and so would end with another event. An instance that
+ * was dropped since it was listed is left out.
  */
 int evsel__open_persistent(struct evsel *evsel, int start_cpu_map_idx, int end_cpu_map_idx)
 {
@@ -84,6 +92,11 @@ int evsel__open_persistent(struct evsel *evsel, int start_cpu_map_idx, int end_c
 			fd = persistent__open(instance->info.id, instance->info.instance);
 		} while (fd == -EMFILE && rlimit__increase_nofile(&limit));
 
+		if (fd == -ENOENT) {
+			instance->info.id = 0;
+			if (evsel__has_persistent(evsel))
+				continue;
+		}
 		if (fd < 0) {
 			errno = -fd;
 			return fd;

@@ -55,16 +55,17 @@ need_tracepoints() {
 # begin TEXT: what the test shows a person who repeats it by hand
 begin() {
 	test=$1
-	before=$err
+	failed=
 }
 
 fail() {
 	echo "$test: $1 [Failed]"
+	failed=yes
 	err=1
 }
 
 finish() {
-	[ $err -eq "$before" ] && echo "$test [Success]"
+	[ "$failed" ] || echo "$test [Success]"
 }
 
 skip() {

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Read a buffer of a session that runs on.
+ *
+ * The kernel publishes data_head after it wrote a record, and nested writers
+ * not even then, so data_head does not show what was overwritten while it was
+ * copied. The reserved head, asked for after the copy, does: what lies beyond
+ * it may be torn and is dropped, and all the rest is whole.
+ */
+#include "buffer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+#include <linux/perf_event.h>
+#include <linux/ring_buffer.h>
+#include <linux/time64.h>
+#include <linux/zalloc.h>
+#include <perf/event.h>
+#include <internal/lib.h>
+#include <internal/xyarray.h>
+#include <sys/mman.h>
+#include "debug.h"
+#include "event.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "mmap.h"
+#include "registry.h"
+#include "reopen.h"
+
+/* A copy that the writers overtook is taken again, but not for ever. */
+#define MAX_TRIES	5
+
+/* How long a consumer waits for the one before it to be looked for again */
+#define CONSUMER_POLL_USEC	(10 * USEC_PER_MSEC)
+
+/* "CPU 1", for messages */
+static const char *persistent_buffer__of(struct persistent_buffer *buffer, char *buf, size_t size)
+{
+	if (buffer->cpu < 0)
+		return "a task";
+	scnprintf(buf, size, "CPU %d", buffer->cpu);
+	return buf;
+}
+
+/* A buffer has one consumer, and who comes next begins where that one stopped. */
+static int persistent_buffer__wait_mmap(struct persistent_buffer *buffer, bool wait)
+{
+	bool told = false;
+	char of[32];
+
+	while (1) {
+		void *base = mmap(NULL, page_size + buffer->size,
+				  PROT_READ | (buffer->consumes ? PROT_WRITE : 0), MAP_SHARED,
+				  buffer->fd, 0);
+
+		if (base != MAP_FAILED) {
+			buffer->base = base;
+			return 0;
+		}
+		if (errno != EBUSY || !wait)
+			return -errno;
+		if (!told)
+			pr_info("[ another process consumes the buffer of %s of session '%s': waiting for it to end ]\n",
+				persistent_buffer__of(buffer, of, sizeof(of)),
+				buffer->evsel->persistent->name);
+		told = true;
+		if (usleep(CONSUMER_POLL_USEC) < 0)
+			return -errno;
+	}
+}
+
+/*
+ * Returns -ENOENT from an instance that was attached by somebody, or is not for us any
+ * more: it does not tell how far its buffer is.
+ */
+int persistent_buffer__query(int fd, struct perf_persistent_query *query)
+{
+	int err;
+
+	*query = (struct perf_persistent_query) {};
+	err = persistent__query(fd, query);
+	return err == -EINVAL || (!err && !query->buffer_pages) ? -ENOENT : err;
+}
+
+/* The instance that was asked so far was dropped, and others may share its buffer. */
+static int persistent_buffer__query_another(struct persistent_buffer *buffer,
+					    struct perf_persistent_query *query)
+{
+	struct persistent_instance *instance;
+	int err, idx, thread;
+	struct evsel *evsel;
+
+	evlist__for_each_entry(buffer->evlist, evsel) {
+		if (!evsel->persistent)
+			continue;
+		evsel__for_each_persistent(evsel, idx, thread, instance) {
+			int fd = *(int *)xyarray__entry(evsel->core.fd, idx, thread);
+
+			if (instance->info.buffer_id != buffer->id)
+				continue;
+			err = persistent_buffer__query(fd, query);
+			if (err == -ENOENT)
+				continue;
+			buffer->fd = fd;
+			buffer->ask_all = true;
+			return err;
+		}
+	}
+	return -ENOENT;
+}
+
+static int persistent_buffer__ask(struct persistent_buffer *buffer,
+				  struct perf_persistent_query *query)
+{
+	int err = persistent_buffer__query(buffer->fd, query);
+
+	return err == -ENOENT ? persistent_buffer__query_another(buffer, query) : err;
+}
+
+/*
+ * Returns -ENOENT if nobody has the buffer any more, and -EBUSY if another consumes it
+ * and is not to be waited for.
+ */
+int persistent_buffer__mmap(struct persistent_buffer *buffer, bool wait)
+{
+	struct perf_persistent_query query;
+	int err = persistent_buffer__ask(buffer, &query);
+
+	if (err)
+		return err;
+
+	buffer->backward = query.flags & PERF_PERSISTENT_OVERWRITE;
+	if (buffer->backward && buffer->consumes)
+		return -EOPNOTSUPP;
+
+	buffer->size = (u64)query.buffer_pages * page_size;
+	buffer->data = malloc(buffer->size);
+	if (!buffer->data)
+		return -ENOMEM;
+	err = persistent_buffer__wait_mmap(buffer, wait);
+	if (err && persistent_buffer__query(buffer->fd, &query) == -ENOENT)
+		err = -ENOENT;
+	return err;
+}
+
+void persistent_buffer__exit(struct persistent_buffer *buffer)
+{
+	if (buffer->base)
+		munmap(buffer->base, page_size + buffer->size);
+	buffer->base = NULL;
+	zfree(&buffer->data);
+}
+
+/* How far @pos lies behind @other, in the direction in which the buffer is written */
+s64 persistent_buffer__behind(struct persistent_buffer *buffer, u64 pos, u64 other)
+{
+	return buffer->backward ? pos - other : other - pos;
+}
+
+static const char *persistent_buffer__strerror(int err)
+{
+	switch (err) {
+	case -ENOENT:
+		return "it was stopped";
+	case -EBUSY:
+		return "another process consumes it";
+	case -EOPNOTSUPP:
+		return "it overwrites the oldest, and only those until full have a consumer";
+	default:
+		return strerror(-err);
+	}
+}
+
+void persistent_buffer__print_error(struct persistent_buffer *buffer, int err)
+{
+	char of[32];
+
+	pr_err("the buffer of %s of session '%s' cannot be read: %s\n",
+	       persistent_buffer__of(buffer, of, sizeof(of)), buffer->evsel->persistent->name,
+	       persistent_buffer__strerror(err));
+}
+
+/*
+ * Records from before a clear are left out. Side-band is not: it names tasks that go
+ * on after that. What was being written at that time may not have been published yet.
+ */
+void persistent_buffer__begin(struct persistent_buffer *buffer)
+{
+	u64 head = ring_buffer_read_head(buffer->base);
+
+	if (buffer->side_band)
+		buffer->start = 0;
+	else if (persistent_buffer__behind(buffer, head, buffer->start) > 0)
+		buffer->start = head;
+	buffer->cursor = buffer->start;
+}
+
+/* What was taken from the copy was written: there is room for more. */
+void persistent_buffer__consume(struct persistent_buffer *buffer)
+{
+	if (buffer->consumes)
+		ring_buffer_write_tail(buffer->base, buffer->cursor);
+}
+
+/*
+ * The same, but for the newest @keep bytes. Nothing is written to what lies between
+ * the tail and the head, so records are found in the buffer itself; a header does not
+ * reach over its end.
+ */
+void persistent_buffer__consume_older(struct persistent_buffer *buffer, u64 keep)
+{
+	void *ring = (void *)buffer->base + page_size;
+	u64 pos = READ_ONCE(buffer->base->data_tail);
+
+	while ((s64)(buffer->cursor - pos) > (s64)keep) {
+		struct perf_event_header *header = ring + (pos & (buffer->size - 1));
+
+		/* Another consumer left an impossible tail. */
+		if ((pos | header->size) % sizeof(u64) || header->size < sizeof(*header) ||
+		    header->size > buffer->cursor - pos) {
+			pos = buffer->cursor;
+			break;
+		}
+		pos += header->size;
+	}
+	ring_buffer_write_tail(buffer->base, pos);
+}
+
+void persistent_buffer__munmap(struct mmap *map)
+{
+	struct persistent_buffer *buffer = map->persistent;
+
+	if (map->core.prev == buffer->delivered)
+		persistent_buffer__consume(buffer);
+	persistent_buffer__exit(buffer);
+	map->persistent = NULL;
+}
+
+/*
+ * What nobody tells any more how far it is may go on, but of a loop nothing can be
+ * taken. One that was stopped hangs up when it has written its last record.
+ */
+static int persistent_buffer__reserved(struct persistent_buffer *buffer, u64 *reserved)
+{
+	struct perf_persistent_query query;
+	int err = persistent_buffer__ask(buffer, &query);
+
+	*reserved = query.buffer_head;
+	if (err == -ENOENT) {
+		buffer->ended = true;
+		*reserved = ring_buffer_read_head(buffer->base);
+		if (buffer->backward)
+			*reserved -= buffer->size;
+		return 0;
+	}
+	return err;
+}
+
+static void persistent_buffer__copy(struct persistent_buffer *buffer, u64 from, u64 len)
+{
+	void *ring = (void *)buffer->base + page_size;
+	u64 offset = from & (buffer->size - 1);
+	u64 first = min(len, buffer->size - offset);
+
+	memcpy(buffer->data, ring + offset, first);
+	memcpy(buffer->data + first, ring, len - first);
+}
+
+/*
+ * Whole records only: the last one may reach into what was overwritten. Nobody
+ * but the kernel writes records, but a consumer of a buffer that fills up can
+ * put its positions into the middle of one, where bytes are that the tasks chose,
+ * and must not make a file that means something else.
+ */
+static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
+{
+	struct perf_event_header *header;
+	u64 pos = 0, samples = 0;
+	char of[32];
+
+	while (pos + sizeof(*header) <= len) {
+		header = buffer->data + pos;
+		if (header->size < sizeof(*header) || header->size % sizeof(u64) ||
+		    !header->type || header->type >= PERF_RECORD_USER_TYPE_START) {
+			pr_err("the buffer of %s holds something that is no record\n",
+			       persistent_buffer__of(buffer, of, sizeof(of)));
+			return -EBADMSG;
+		}
+		if (pos + header->size > len)
+			break;
+		pos += header->size;
+		samples += header->type == PERF_RECORD_SAMPLE;
+	}
+	buffer->len = pos;
+	buffer->samples = samples;
+	return 0;
+}
+
+/*
+ * A loop is written backward, from 0 down: the newest record is at the head and
+ * the oldest one is what the next one overwrites.
+ */
+static int persistent_buffer__read_backward(struct persistent_buffer *buffer)
+{
+	u64 head, reserved, len, kept;
+	int err;
+
+	for (int i = 0; i < MAX_TRIES; i++) {
+		head = ring_buffer_read_head(buffer->base);
+		len = buffer->cursor - head;
+		persistent_buffer__copy(buffer, head, min(len, buffer->size));
+
+		err = persistent_buffer__reserved(buffer, &reserved);
+		if (err)
+			return err;
+		kept = head - reserved < buffer->size ? buffer->size - (head - reserved) : 0;
+		err = persistent_buffer__trim(buffer, min(len, kept));
+		if (err || buffer->len || !len)
+			break;
+	}
+	buffer->lost_bytes += len - buffer->len;
+	buffer->cursor = head;
+	return err;
+}
+
+/*
+ * A buffer that fills up is written forward from the tail, which its consumer
+ * moves, so that what lies before the tail may be overwritten meanwhile.
+ */
+static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
+{
+	u64 head, reserved, tail = READ_ONCE(buffer->base->data_tail);
+	char of[32];
+	int err;
+
+	for (int i = 0; i < MAX_TRIES; i++) {
+		head = ring_buffer_read_head(buffer->base);
+		if ((s64)(tail - buffer->cursor) > 0) {
+			buffer->consumed_bytes += tail - buffer->cursor;
+			buffer->cursor = tail;
+		}
+		if (head - buffer->cursor > buffer->size)
+			goto forged;
+		persistent_buffer__copy(buffer, buffer->cursor, head - buffer->cursor);
+
+		err = persistent_buffer__reserved(buffer, &reserved);
+		if (err)
+			return err;
+		tail = READ_ONCE(buffer->base->data_tail);
+		if ((s64)(reserved - head) < 0)
+			goto forged;
+		if (reserved - buffer->cursor > buffer->size)
+			continue;
+
+		err = persistent_buffer__trim(buffer, head - buffer->cursor);
+		buffer->cursor += buffer->len;
+		return err;
+	}
+	buffer->len = 0;
+	buffer->samples = 0;
+	buffer->lost_bytes += head - buffer->cursor;
+	buffer->cursor = head;
+	return 0;
+forged:
+	pr_err("the buffer of %s: its consumer left impossible positions in it\n",
+	       persistent_buffer__of(buffer, of, sizeof(of)));
+	return -EBADMSG;
+}
+
+/* Move together what is to stay. */
+void persistent_buffer__keep(struct persistent_buffer *buffer, persistent_keep_t keep, u64 arg)
+{
+	union perf_event *event = NULL, *next = persistent_buffer__next(buffer, NULL);
+	u64 len = 0, samples = 0;
+
+	while ((event = next)) {
+		u16 size = event->header.size;
+
+		next = persistent_buffer__next(buffer, event);
+		if (keep(buffer->evlist, event, arg)) {
+			samples += event->header.type == PERF_RECORD_SAMPLE;
+			memmove(buffer->data + len, event, size);
+			len += size;
+		}
+	}
+	buffer->len = len;
+	buffer->samples = samples;
+}
+
+static bool evlist__has_event(struct evlist *evlist, union perf_event *event,
+			      u64 arg __maybe_unused)
+{
+	u64 id;
+
+	return !evlist__event2id(evlist, event, &id) && evlist__id2sid(evlist, id);
+}
+
+/* The buffer may be shared with events of the session that were not chosen. */
+int persistent_buffer__read(struct persistent_buffer *buffer)
+{
+	int err = buffer->backward ? persistent_buffer__read_backward(buffer) :
+				     persistent_buffer__read_forward(buffer);
+
+	/* What others write fills it as well. */
+	buffer->came = buffer->len;
+	if (!err && buffer->in_part)
+		persistent_buffer__keep(buffer, evlist__has_event, 0);
+	return err;
+}
+
+/* NULL begins and ends the walk through what was read. */
+union perf_event *persistent_buffer__next(struct persistent_buffer *buffer,
+					  union perf_event *event)
+{
+	void *next = event ? (void *)event + event->header.size : buffer->data;
+
+	return next < buffer->data + buffer->len ? next : NULL;
+}
