@@ -538,24 +538,24 @@ static void read_each(void)
 }
 
 /*
- * The same filter for all of them: in a call, and in one for each event. It may wait, so
- * that both the instructions and the time matter.
+ * The same filter for all of them: in a call, and in one for each event, which takes one
+ * filter only. It may wait, so that both the instructions and the time matter.
  */
-static void measure_filter(const char *kind, void (*set)(const char *filter))
+static void measure_filter(const char *kind, int times, void (*set)(const char *filter))
 {
 	static const char * const filters[] = { "__syscall_nr > 1", "__syscall_nr > 2" };
-	__u64 elapsed[3], cputime[3];
+	__u64 elapsed[BATCHES], cputime[BATCHES];
 	int i;
 
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < times; i++) {
 		elapsed[i] = now(CLOCK_MONOTONIC_RAW);
 		cputime[i] = now(CLOCK_PROCESS_CPUTIME_ID);
 		set(filters[i % 2]);
 		cputime[i] = now(CLOCK_PROCESS_CPUTIME_ID) - cputime[i];
 		elapsed[i] = now(CLOCK_MONOTONIC_RAW) - elapsed[i];
 	}
-	print(median(cputime, 3), "filter", kind);
-	print(median(elapsed, 3), "filter-elapsed", kind);
+	print(median(cputime, times), "filter", kind);
+	print(median(elapsed, times), "filter-elapsed", kind);
 }
 
 static void filter_one(const char *filter)
@@ -600,8 +600,8 @@ static void measure_query(void)
 	print(wrong, "query", "-wrong");
 	print(measure(query_one), "query", "-one");
 	print(measure(read_each), "query", "-each");
-	measure_filter("-one", filter_one);
-	measure_filter("-each", filter_each);
+	measure_filter("-each", 1, filter_each);
+	measure_filter("-one", BATCHES, filter_one);
 	close(query_view);
 	end_session(id);
 	for (i = 0; i < ARRAY_LEN(query_fds); i++)
@@ -826,8 +826,7 @@ static void measure_reserve(void)
 	for (i = 0; i < BATCHES; i++) {
 		elapsed[i] = now(CLOCK_MONOTONIC_RAW);
 		cputime[i] = now(CLOCK_PROCESS_CPUTIME_ID);
-		fd = check(reopen_at(id | PERF_PERSISTENT_HOLD_ONLY |
-				     1ULL << PERF_PERSISTENT_INSTANCE_SHIFT, -1, -1), "reopen");
+		fd = check(open_session(id), "reopening");
 		check(hold(fd), "hold");
 		check(query(fd, &a), "QUERY");
 		cputime[i] = now(CLOCK_PROCESS_CPUTIME_ID) - cputime[i];
@@ -873,7 +872,7 @@ static int threads(int nr)
 	pthread_t thread;
 
 	pthread_attr_init(&attr);
-	check(-pthread_attr_setstacksize(&attr, 65536), "pthread_attr_setstacksize");
+	check(-pthread_attr_setstacksize(&attr, 262144), "pthread_attr_setstacksize");
 	while (--nr > 0)
 		check(-pthread_create(&thread, &attr, wait_for_ever, NULL), "pthread_create");
 	pause();

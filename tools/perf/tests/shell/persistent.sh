@@ -217,7 +217,7 @@ test_refused() {
 	for option in "-c 5" -i -n -W --all-user --phys-data
 	do
 		# shellcheck disable=SC2086
-		must_fail "^${option%% *} .*run already" \
+		must_fail "^${option%% *} .*with running sessions" \
 			perf record -o "$dir/x" -e "persistent/$name/" $option true
 	done
 	must_fail "none of the CPUs" perf stat -e "persistent/$name/" -C 4095 true

@@ -9,12 +9,24 @@
 
 call=syscalls:sys_enter_getppid
 calls=500
+sysctl=/proc/sys/kernel
+paranoid=$(cat $sysctl/perf_event_paranoid)
+max=$(cat $sysctl/perf_event_persistent_max 2> /dev/null)
+pid_max=$(cat $sysctl/pid_max)
+
+restore() {
+	[ "$(id -u)" -eq 0 ] || return
+	echo "$paranoid" > $sysctl/perf_event_paranoid
+	[ -z "$max" ] || echo "$max" > $sysctl/perf_event_persistent_max
+	echo "$pid_max" > $sysctl/pid_max
+}
 
 take_back() {
-	for pid in $idle $relay
+	for pid in $idle $relay $busy $adding
 	do
 		kill -KILL "$pid" 2> /dev/null
 	done
+	restore
 }
 
 # What the session has counted
@@ -230,6 +242,222 @@ is_zombie() {
 	grep -q "^State:.Z" "/proc/$(cat "$dir/zombie")/status"
 }
 
+# start_busy: a process with many threads, which are stopped
+start_busy() {
+	perf bench futex hash -t 64 -r 1000 > /dev/null 2>&1 &
+	busy=$!
+	wait_for has_threads 65 || fail "there are no threads"
+	kill -STOP $busy
+}
+
+# shellcheck disable=SC2317
+has_threads() {
+	set -- "$1" "/proc/$busy/task"/*
+	[ $# -gt "$1" ]
+}
+
+end_busy() {
+	kill -KILL $busy
+	wait $busy 2> /dev/null
+}
+
+# start_adding: until some of the threads were added, and maybe not all
+start_adding() {
+	file="$pmu/ids/$(perf persistent list -x, "$name" | cut -d, -f2)/instances"
+	looks=1000000
+	perf persistent add --pid $busy "$name" > "$dir/added" 2>&1 &
+	adding=$!
+	until read -r now < "$file" && [ "$now" -gt "$had" ]
+	do
+		looks=$((looks - 1))
+		[ $looks -gt 0 ] || { fail "nothing is added: $(cat "$dir/added")"; return 1; }
+	done
+}
+
+# test_signal SIGNAL: before all threads were added, which may take some rounds
+test_signal() {
+	for _ in $(seq 20)
+	do
+		start_adding || return
+		kill "-$1" $adding
+		wait $adding || break
+		must perf persistent drop --pid $busy "$name"
+	done
+	grep -q interrupted "$dir/added" || fail "$1: it says $(cat "$dir/added")"
+	[ "$(instances "$name")" -eq "$had" ] || fail "$1: something was added"
+}
+
+test_interrupted() {
+	begin "Nothing is added if it is interrupted"
+	start_idle perf stat --persistent="$name" -e $call
+	had=$(instances "$name")
+	start_busy
+	test_signal INT
+	test_signal TERM
+	must_succeed "measures 65 more threads" perf persistent add --pid $busy "$name"
+	end_busy
+	kill $idle
+	stop
+	finish
+}
+
+test_limits() {
+	begin "Nothing is added if not all is within a limit, and the limit is named"
+	start_idle perf stat --persistent="$name" -e $call
+	had=$(instances "$name")
+	start_busy
+	all=$(cat "$pmu"/ids/*/instances | awk '{ n += $1 } END { print n }')
+	echo $((all + 9)) > $sysctl/perf_event_persistent_max
+	must_fail "cannot add process $busy .*kernel.perf_event_persistent_max or" \
+		perf persistent add --pid $busy "$name"
+	restore
+	[ "$(instances "$name")" -eq "$had" ] || fail "something was added"
+	must_succeed "measures 65 more threads" perf persistent add --pid $busy "$name"
+	end_busy
+	kill $idle
+	stop
+	finish
+}
+
+# other: a process that calls when it is told to, if it has the number in $busy
+other() {
+	read -r self _ < /proc/self/stat
+	[ "$self" -eq "$busy" ] || exit
+	exec sh -c "until [ -e $dir/go ]; do sleep 0.1; done; exec perf bench syscall basic -l 30"
+}
+
+# End the process, and start one that has its number.
+recycle() {
+	end_busy
+	for _ in $(seq 2000)
+	do
+		[ -w $sysctl/ns_last_pid ] && echo $((busy - 1)) > $sysctl/ns_last_pid
+		other > /dev/null 2>&1 &
+		[ $! -eq "$busy" ] && return
+		wait $!
+	done
+	fail "no process gets the number $busy again"
+	return 1
+}
+
+# catch: stop adding threads in the middle, which may take some rounds
+catch() {
+	for _ in $(seq 20)
+	do
+		start_busy
+		start_adding && kill -STOP $adding
+		[ "$(instances "$name")" -lt $((had + 60)) ] && return
+		kill -CONT "$adding"
+		wait "$adding"
+		end_busy
+		stop
+		must perf stat --persistent="$name" -e $call -p $idle
+	done
+	fail "it is never caught in the middle"
+	return 1
+}
+
+# Threads were looked for before, and are opened by their numbers after that.
+test_recycled() {
+	begin "Nothing is measured of a process that has the number of one that ended"
+	if [ ! -w $sysctl/ns_last_pid ]
+	then
+		set -- /proc/[0-9]*
+		[ $# -lt 300 ] || { skip "no number can be had again soon"; return; }
+		echo 600 > $sysctl/pid_max
+		# The first 300 are given once.
+		until [ "$(sh -c "echo \$\$")" -gt 300 ]
+		do
+			:
+		done
+	fi
+	start_idle perf stat --persistent="$name" -e $call
+	had=$(instances "$name")
+	rm -f "$dir/go"
+	if catch && recycle
+	then
+		kill -CONT $adding
+		wait $adding
+		was=$(count)
+		touch "$dir/go"
+		wait "$busy" || fail "the other process fails"
+		[ "$(count)" = "$was" ] || fail "$(count) calls and not $was: $(cat "$dir/added")"
+	fi
+	restore
+	kill $idle
+	stop
+	finish
+}
+
+# Processes that start others and end at once
+test_ended() {
+	begin "A warning says how many processes ended that may have left others"
+	start_idle perf stat --persistent="$name" -e $call
+	sh -c "while :; do sh -c '$prog & $prog; $prog & $prog; $prog & $prog'; done" \
+		> /dev/null 2>&1 &
+	busy=$!
+	for _ in $(seq 50)
+	do
+		must perf persistent add --descendants --pid $busy "$name"
+		grep -q "^[1-9][0-9]* of the processes ended while" "$dir/out" && break
+		must perf persistent drop --pid $busy "$name"
+	done
+	and_says "^[1-9][0-9]* of the processes ended while"
+	end_busy
+	kill $idle
+	stop
+	finish
+}
+
+# A process that is nobody's and, by the same number, root's, in turn
+start_setuid() {
+	chmod 755 "$dir"
+	shell=$(command -v sh)
+	cp -L "$shell" "$dir/privileged"
+	chmod 4755 "$dir/privileged"
+	mkfifo "$dir/never"
+	cat > "$dir/turn" <<-END
+		[ -e $dir/end ] && exec $dir/privileged -p -c ": > $dir/is; read -r _ < $dir/never"
+		exec $dir/privileged -p -c "exec $shell -c 'exec $shell $dir/turn'"
+	END
+	su -s "$shell" nobody -c "exec $shell $dir/turn" > "$dir/turned" 2>&1 &
+	busy=$!
+}
+
+test_setuid() {
+	begin "A user adds nothing of a process that becomes privileged"
+	if ! as_nobody perf version > /dev/null 2>&1
+	then
+		skip "no user to be"
+		return
+	fi
+	echo 2 > $sysctl/perf_event_paranoid
+	session=u$(as_nobody id -u)-$name
+	must as_nobody perf stat --persistent="$name" -e page-faults:u true
+	start_setuid
+	rm -f "$dir/added"
+	for _ in $(seq 40)
+	do
+		as_nobody perf persistent add --pid $busy "$session" > "$dir/out" 2>&1
+		status=$?
+		echo "$status: $(cat "$dir/out")" >> "$dir/added"
+		[ $status -lt 128 ] || fail "it crashes: $status, $(cat "$dir/out")"
+	done
+	touch "$dir/end"
+	wait_for [ -e "$dir/is" ] || fail "it is not privileged: $(cat "$dir/turned")"
+	must_fail "needs permission to measure it" \
+		as_nobody perf persistent add --pid $busy "$session"
+	grep -q "^0: " "$dir/added" || fail "it was never added: $(cat "$dir/added")"
+	must perf persistent list -v "$session"
+	and_says "pid $busy, exited"
+	grep "pid $busy" "$dir/out" | grep -v ", exited" &&
+		fail "the privileged program is measured"
+	restore
+	end_busy
+	stop "$session"
+	finish
+}
+
 test_nothing() {
 	begin "What cannot be added as a whole is not added"
 	start_idle perf stat --persistent="$name" -e $call
@@ -265,7 +493,7 @@ test_refused() {
 	must_fail "no session named" perf persistent add --pid $$ "$name-3"
 	must_fail "Usage" perf persistent add "$name"
 	must perf persistent set --mode 0644 "$name"
-	must_fail "it takes the rights" as_nobody perf persistent add --pid $idle "$name"
+	must_fail "needs permission to measure it" as_nobody perf persistent add --pid $idle "$name"
 	must_fail "needs CAP_PERFMON" as_nobody perf persistent drop --pid $idle "$name"
 	[ -n "$(count)" ] || fail "what was refused has changed the session"
 	kill $idle
@@ -284,6 +512,11 @@ test_followed
 test_opened
 test_disabled
 test_nothing
+test_interrupted
+test_limits
+test_recycled
+test_ended
+test_setuid
 test_refused
 
 cleanup

@@ -97,13 +97,13 @@ test_all_or_none() {
 	begin "A filter that one event of three does not take leaves all as they were"
 	must perf stat --persistent="$name-3" -a -e $exec -e sched:sched_switch -e $exit
 	must perf persistent set "$name-3" --filter 'common_pid == 7'
-	must_fail "^cannot change session '$name-3': 'pid == 1' is no filter for all of its" \
+	must_fail "^cannot change session '$name-3': filter 'pid == 1' is not valid for all" \
 		perf persistent set "$name-3" --filter 'pid == 1' --ttl 1h
 	perf persistent list -v "$name-3" | grep " instance " > "$dir/list"
 	grep -vF 'filter "common_pid == 7"' "$dir/list" && fail "it was changed"
 	grep -q . "$dir/list" || fail "there is no list"
 	must_succeed "^$name-3 .* [0-9]*s  *-  " perf persistent list
-	must_fail "'prev_pid' is no filter for 'sched:sched_switch'" \
+	must_fail "invalid filter 'prev_pid' for 'sched:sched_switch'" \
 		perf persistent set "$name-3" --event sched:sched_switch --filter prev_pid
 	must perf persistent set "$name-3" --event sched:sched_switch --filter 'prev_pid == 1'
 	must_fail "there are different filters, \"common_pid == 7\" and \"prev_pid == 1\"" \
@@ -114,7 +114,7 @@ test_all_or_none() {
 
 test_refused() {
 	begin "What cannot be is named, and changes nothing"
-	must_fail "'cpu-clock/freq=1/' is no tracepoint, and only these have filters" \
+	must_fail "'cpu-clock/freq=1/' is not a tracepoint: only tracepoints take filters" \
 		perf persistent set "$name" --event cpu-clock/freq=1/ --filter 'pid == 1' --ttl 1h
 	must_fail "'$exec' does not sample by a period or frequency" \
 		perf persistent set "$name" --event $exec --period 7 --ttl 1h
@@ -152,7 +152,7 @@ test_refused() {
 test_no_tracepoint() {
 	begin "A session without tracepoints takes no filter, and one of counters no period"
 	must perf stat --persistent="$name-2" -a -e context-switches
-	must_fail "session '$name-2' has no tracepoint, and only these have filters" \
+	must_fail "session '$name-2' has no tracepoint: only tracepoints take filters" \
 		perf persistent set "$name-2" --filter 'pid == 1'
 	must_fail "no event of session '$name-2' samples by a period or frequency" \
 		perf persistent set "$name-2" --period 10
@@ -211,7 +211,7 @@ test_exited() {
 	for command in enable "set --filter pid==1" "set --event 0 --drop-filter"
 	do
 		# shellcheck disable=SC2086
-		must_fail "session '$name-task': all tasks that it is of have exited" \
+		must_fail "session '$name-task': all its tasks have exited" \
 			perf persistent $command "$name-task"
 	done
 	must_succeed "disabled$" perf persistent disable "$name-task"

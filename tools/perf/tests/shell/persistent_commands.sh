@@ -38,6 +38,38 @@ test_read() {
 	finish
 }
 
+# calls N: a process that makes so many in a child when it is told to, and then one. A shell
+# makes one when it starts.
+calls() {
+	sh -c ": > $dir/begun.$1; until [ -e $dir/go ]; do sleep 0.1; done
+	       perf bench syscall basic -l $1; exec perf bench syscall basic -l 1" > /dev/null &
+	wait_for [ -e "$dir/begun.$1" ] || fail "the process does not start"
+}
+
+test_per_process() {
+	begin "The count of each process, with its children, and their sum"
+	calls 30
+	first=$!
+	calls 7
+	second=$!
+	must perf stat --persistent="$name-2" -e syscalls:sys_enter_getppid -p "$first,$second"
+	touch "$dir/go"
+	wait $first $second
+	perf persistent read --per-process -x, "$name-2" | cut -d, -f1,9 > "$dir/read"
+	printf '%s\n' "31,$first" "8,$second" 39, | cmp -s - "$dir/read" ||
+		fail "$(cat "$dir/read")"
+	must_succeed "^pid $first  *31 *syscalls:sys_enter_getppid" \
+		perf persistent read --per-process "$name-2"
+	and_says "^all processes  *39 *syscalls:sys_enter_getppid"
+	must_succeed "\"pid\": $second, \"counter-value\": 8," \
+		perf persistent read --per-process -j "$name-2"
+	json_is_valid "$dir/out" || fail "no JSON: $(cat "$dir/out")"
+	must_succeed "^ .*context-switches" perf persistent read --per-process "$name"
+	must_fail "cannot use --per-process with" perf persistent read --per-process -A "$name"
+	stop "$name-2"
+	finish
+}
+
 # Since boot
 centiseconds() {
 	cut -d ' ' -f 1 /proc/uptime | tr -d .
@@ -75,7 +107,7 @@ test_progress() {
 test_perf_list() {
 	begin "perf list shows what runs, and whose it is"
 	must_succeed "persistent/$name/ .*Persistent event" perf list persistent
-	and_says "Runs as id [0-9]* of root: cpu-clock context-switches"
+	and_says "Session [0-9]* of root: cpu-clock context-switches"
 	must_succeed "persistent/$name/" perf list --raw-dump pmu
 	finish
 }
@@ -208,6 +240,7 @@ need_feature
 start "$name"
 start "$long"
 test_read
+test_per_process
 test_progress
 test_perf_list
 test_completion

@@ -101,7 +101,7 @@ test_last() {
 	then
 		fail "$count execs fit"
 	fi
-	must_fail "[0-9]* bytes are necessary without any sample" \
+	must_fail "at least [0-9]* bytes are needed" \
 		perf persistent dump --max-size 1K "$name" -o "$dir/none"
 	must_fail "invalid size '10X'" perf persistent dump --max-size 10X "$name" -o "$dir/none"
 	must_fail "invalid time 'soon'" perf persistent dump --last soon "$name" -o "$dir/none"

@@ -118,7 +118,7 @@ test_orphan() {
 	start sh -c "sh -c 'while [ ! -e $dir/orphaned ]; do sleep 0.1; done' > /dev/null 2>&1 &
 		true"
 	exits
-	grep -q "children that go on" "$dir/err" || fail "it says $(cat "$dir/err")"
+	grep -q "tasks with running children" "$dir/err" || fail "it says $(cat "$dir/err")"
 	awk '$4 == "-"' "$dir/rows" | grep -q " sh " || fail "$(cat "$dir/exits")"
 	touch "$dir/orphaned"
 	wait_for all_exited || fail "it does not end: $(perf persistent list "$name")"
@@ -166,7 +166,8 @@ test_cleared() {
 
 test_samples() {
 	begin "A session that samples has them as well"
-	must perf record --persistent="$name" -s -c 1 -e page-faults -m 64 sh -c "$prog; $prog; true"
+	must perf record --persistent="$name" -s -c 1 -e page-faults -m 64 \
+		sh -c "$prog; $prog; true"
 	has_rows 2 prog
 	nothing_is_missing
 	must perf persistent dump "$name" -o "$dir/data"
@@ -198,16 +199,16 @@ test_refused() {
 	must_fail "^$name, id [0-9]*, does not have the counts of single tasks: .*-s" \
 		perf persistent read --exits "$name"
 	stop
-	must_fail "^-s is for the children of tasks" \
+	must_fail "^-s needs -p, -t or a command, and no -i" \
 		perf record --persistent="$name" -s -a -e page-faults
-	must_fail "^-s is for the children of tasks" \
+	must_fail "^-s needs -p, -t or a command, and no -i" \
 		perf record --persistent="$name" -s -i -e page-faults true
 	must_fail ":S" perf record --persistent="$name" -s -e '{page-faults,dummy}:S' true
 	must_fail "no session named" perf persistent read --exits no-such
-	must_fail "^--exits takes" perf persistent read --exits
-	must_fail "^--exits takes" perf persistent read --exits -A "$name"
-	must_fail "^--exits takes" perf persistent read --exits -x, "$name"
-	must_fail "^--exits takes" perf persistent read --exits --openmetrics "$name"
+	must_fail "^--exits needs" perf persistent read --exits
+	must_fail "^--exits needs" perf persistent read --exits -A "$name"
+	must_fail "^--exits needs" perf persistent read --exits -x, "$name"
+	must_fail "^--exits needs" perf persistent read --exits --openmetrics "$name"
 	exists "$name" && fail "something was started"
 	finish
 }

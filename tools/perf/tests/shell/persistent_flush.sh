@@ -252,13 +252,19 @@ test_rotation_killed() {
 test_refused() {
 	begin "What cannot be flushed, or appended to, is refused by name"
 	must_fail "no-such" perf persistent flush -o "$dir/x" no-such
-	must_fail "^no log is named: use -o" perf persistent flush "$name"
+	must_fail "^missing log: use -o" perf persistent flush "$name"
 	must_fail "^--keep 0: use a number from 1" \
 		perf persistent flush -o "$dir/x" --max-size 1M --keep 0 "$name"
 	echo text > "$dir/text"
 	must_fail "$dir/text.pos is missing" perf persistent flush -o "$dir/text" "$name"
 	[ "$(cat "$dir/text")" = text ] || fail "it was changed"
-	must_fail "no regular file" perf persistent flush -o /dev/null "$name"
+	must_fail "not a regular file" perf persistent flush -o /dev/null "$name"
+	# Nobody reads or writes these.
+	mkfifo "$dir/fifo" "$dir/beside.pos"
+	must_fail "$dir/fifo: not a regular file" \
+		timeout 10 perf persistent flush -o "$dir/fifo" "$name"
+	must_fail "$dir/beside.pos: not a regular file" \
+		timeout 10 perf persistent flush -o "$dir/beside" "$name"
 	must_fail "$dir/none/x" perf persistent flush -o "$dir/none/x" "$name"
 	cp "$log" "$dir/short"
 	sed 's/^size .*/size 99999999/' "$log.pos" > "$dir/short.pos"

@@ -91,7 +91,7 @@ test_history() {
 	must_fail "overwrites the oldest" \
 		perf record -e "persistent/$name/" --consume -o "$dir/x" true
 	[ "$(wc -l < "$dir/out")" -eq 1 ] || fail "more than one error: $(cat "$dir/out")"
-	must_fail "run already" perf record -e cpu-clock --history -o "$dir/x" true
+	must_fail "running sessions" perf record -e cpu-clock --history -o "$dir/x" true
 	finish
 }
 

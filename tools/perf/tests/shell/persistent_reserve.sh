@@ -78,10 +78,10 @@ test_status() {
 	reserve "$name" -- sh -c "kill -KILL \$\$"
 	got=$?
 	[ $got -eq 137 ] || fail "$got after SIGKILL"
-	must_fail "^the command '$dir/no-such' cannot be run: No such file" \
+	must_fail "^failed to run '$dir/no-such': No such file" \
 		perf persistent reserve "$name" -- "$dir/no-such"
 	must_be enabled
-	must_fail "^'no-such-one' is no session, and cannot be run as a command: No such file" \
+	must_fail "^'no-such-one' is neither a session nor a command: No such file" \
 		perf persistent reserve no-such-one true
 	must_fail "^no session named 'no-such-one'" \
 		perf persistent reserve "$name" no-such-one -- touch "$dir/started"
@@ -173,7 +173,7 @@ test_background() {
 	end_command "$(cat "$dir/pid")"
 	must_be enabled
 	wait_for [ ! -e "/proc/$pid" ] || fail "$pid does not end"
-	must_fail "cannot be run" perf persistent reserve -d "$name" -- "$dir/no-such"
+	must_fail "failed to run" perf persistent reserve -d "$name" -- "$dir/no-such"
 	must_be enabled
 	# What was printed before is not printed again.
 	must_succeed "^$name: id [0-9]* held:" perf persistent reserve -d -v "$name" -- true

@@ -300,7 +300,7 @@ test_command() {
 	for delay in "" "-D 2000"
 	do
 		# shellcheck disable=SC2086
-		must_fail "'$dir/no-such' cannot be run" \
+		must_fail "failed to run '$dir/no-such'" \
 			perf stat --persistent="$name" -e task-clock $delay "$dir/no-such"
 		exists "$name" && fail "something was left"
 	done
@@ -470,7 +470,7 @@ test_names() {
 		exists "$given" || fail "$spec: perf says '$(cat "$dir/out")'"
 		perf persistent stop "$given" > /dev/null || fail "$given cannot be stopped"
 	done
-	must_fail "kernel" perf stat --persistent=p12345 -e cpu-clock
+	must_fail "is reserved" perf stat --persistent=p12345 -e cpu-clock
 	start stat -e cpu-clock
 	must_fail "$name: the name is taken" perf record --persistent="$name" -e cpu-clock
 	stop
@@ -501,11 +501,12 @@ test_words() {
 test_buffers() {
 	begin "The sum and the number of buffers are said, and what empties those that fill"
 	sum=$((2 * cpus * 64 * page / 1024))
-	must_succeed ", $((2 * cpus)) buffers of \(${sum}K\|$((sum / 1024))M\) in all, overwriting" \
+	size="\(${sum}K\|$((sum / 1024))M\)"
+	must_succeed ", $((2 * cpus)) buffers, $size in total, overwriting" \
 		perf record --persistent="$name" -a -e cpu-clock -F 9 -m 64
 	grep -q "perf persistent dump $name'" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
 	stop
-	must_succeed "$((2 * cpus)) buffers of .* in all, until full" \
+	must_succeed "$((2 * cpus)) buffers, .* in total, until full" \
 		perf record --persistent="$name",full -a -e cpu-clock -F 9 -m 64
 	grep -q "perf persistent flush -o <log> $name'" "$dir/out" ||
 		fail "perf says '$(cat "$dir/out")'"
@@ -599,14 +600,14 @@ test_user() {
 	grep -q "^u$uid-$name: id [0-9]*, task-clock:u of command" "$dir/out" ||
 		fail "perf says '$(cat "$dir/out")'"
 	stop "u$uid-$name"
-	must_succeed "^cpu-clock takes the right.*, falling back to cpu-clock:u" \
+	must_succeed "^cpu-clock needs permission.*, falling back to cpu-clock:u" \
 		as_nobody perf record --persistent="$name" -e cpu-clock -m 1 true
 	stop "u$uid-$name"
 	must as_nobody perf record --persistent="$name" -m 1 true
 	stop "u$uid-$name"
-	must_fail "owner= takes CAP_PERFMON" \
+	must_fail "owner= needs CAP_PERFMON" \
 		as_nobody perf stat --persistent="$name,owner=root" -e task-clock:u true
-	must_fail "group= takes CAP_PERFMON, or a group that you are in" \
+	must_fail "group= needs CAP_PERFMON, or a group that you are in" \
 		as_nobody perf stat --persistent="$name,group=root" -e task-clock:u true
 	must as_nobody perf stat --persistent="$name,mode=0644,group=$(as_nobody id -gn)" \
 		-e task-clock:u true

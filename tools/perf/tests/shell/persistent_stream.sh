@@ -172,7 +172,7 @@ test_log_until_full() {
 	status -i "$log"
 	says "log full" no
 	expect_execs 105 "$log"
-	must_fail "a log with one record is larger" \
+	must_fail "too small for a single record" \
 		perf persistent flush -o "$dir/tiny" --max-size 1K --until-full "$name"
 	must_fail "needs --max-size" perf persistent flush -o "$log" --until-full "$name"
 	must_fail "not rotated" \
@@ -269,13 +269,21 @@ test_refused() {
 	must_fail "needs CAP_PERFMON" as_nobody perf persistent status "$name"
 	must_fail "$dir/none: No such file" perf persistent status -i "$dir/none" "$name"
 	echo text > "$dir/text"
-	must_fail "$dir/text: no file of perf persistent status" \
+	must_fail "$dir/text: not a file of perf persistent status" \
 		perf persistent status --state "$dir/text" "$name"
 	[ "$(cat "$dir/text")" = text ] || fail "it was changed"
 	cp "$dir/text" "$dir/text.pos"
 	must_fail "$dir/text.pos does not belong to $dir/text" \
 		perf persistent status -i "$dir/text" "$name"
 	must_fail "$dir/none/x: No such file" perf persistent status --state "$dir/none/x" "$name"
+	# Nobody reads or writes these.
+	mkfifo "$dir/fifo" "$dir/beside.pos"
+	must_fail "$dir/fifo: not a regular file" \
+		timeout 10 perf persistent status -i "$dir/fifo" "$name"
+	must_fail "$dir/beside.pos: not a regular file" \
+		timeout 10 perf persistent status -i "$dir/beside" "$name"
+	must_fail "$dir/fifo: not a regular file" \
+		timeout 10 perf persistent status --state "$dir/fifo" "$name"
 	must_fail "of one session" perf persistent status -i "$log" "$name" "$name"
 	stop
 	must perf record --persistent="$name,full" -a -e $exec_event -m 64

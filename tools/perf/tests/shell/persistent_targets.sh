@@ -42,6 +42,13 @@ parts_are() {
 	   "$(awk -F, -v e="$2" '$3 == e { n += $1 } END { print n + 0 }' "$dir/read")" "$3"
 }
 
+# part_is NAME EVENT PID WANTED: what it says of that process alone
+part_is() {
+	perf persistent read -A -x, "$1" > "$dir/read" 2>&1
+	is "read -A $1: $2 of process $3" \
+	   "$(awk -F, -v e="$2" -v p="$3" '$3 == e && $9 == p { print $1 }' "$dir/read")" "$4"
+}
+
 # stat_is FILE EVENT WANTED: what a perf stat -x, wrote there
 stat_is() {
 	is "stat $2" "$(awk -F, -v e="$2" '$3 == e { n += $1 } END { print n + 0 }' "$1")" "$3"
@@ -109,6 +116,37 @@ test_process() {
 	do
 		script_is "$file" comm,event "syscall-basic *$call" 300
 		script_is "$file" comm,pid,event "sched-pipe *$pid *$pipe_write" 400
+	done
+	stop "$name" "$name-2"
+	finish
+}
+
+# bench_later CALLS: a process that makes them when it is told to
+bench_later() {
+	rm -f "$dir/begun"
+	sh -c ": > $dir/begun; until [ -e $dir/go ]; do sleep 0.1; done
+	       exec perf bench syscall basic -l $1" > /dev/null &
+	wait_for [ -e "$dir/begun" ] || fail "the process does not start"
+}
+
+test_several() {
+	begin "Several processes: what each did is told apart, and what all did is the sum"
+	rm -f "$dir/go"
+	bench_later 30
+	first=$!
+	bench_later 7
+	second=$!
+	must perf stat --persistent="$name" -e $call -p $first,$second
+	must perf stat --persistent="$name-2" -i -e $call -p $first,$second
+	touch "$dir/go"
+	wait $first || fail "the first process fails"
+	wait $second || fail "the second process fails"
+	for each in "$name" "$name-2"
+	do
+		part_is "$each" $call $first 30
+		part_is "$each" $call $second 7
+		read_is "$each" $call 37
+		parts_are "$each" $call 37
 	done
 	stop "$name" "$name-2"
 	finish
@@ -404,6 +442,7 @@ need_feature
 need "no events of system calls, or no right to them" perf stat -e $call -e $pipe_write true
 
 test_process
+test_several
 test_threads
 test_command
 test_cgroups

@@ -285,7 +285,7 @@ static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 		header = buffer->data + pos;
 		if (header->size < sizeof(*header) || header->size % sizeof(u64) ||
 		    !header->type || header->type >= PERF_RECORD_USER_TYPE_START) {
-			pr_err("the buffer of %s holds something that is no record\n",
+			pr_err("the buffer of %s holds an invalid record\n",
 			       persistent_buffer__of(buffer, of, sizeof(of)));
 			return -EBADMSG;
 		}
@@ -365,7 +365,7 @@ static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
 	buffer->cursor = head;
 	return 0;
 forged:
-	pr_err("the buffer of %s: its consumer left impossible positions in it\n",
+	pr_err("the buffer of %s: its consumer left invalid positions in it\n",
 	       persistent_buffer__of(buffer, of, sizeof(of)));
 	return -EBADMSG;
 }

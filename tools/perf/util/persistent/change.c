@@ -42,7 +42,7 @@ int persistent_info__find_member(struct persistent_info *info, const char *event
 		if (!member__is_called(info, i, event))
 			continue;
 		if (found >= 0) {
-			pr_err("'%s' is several events of session '%s': use the number of one (see 'perf persistent list -v %s')\n",
+			pr_err("'%s' matches several events of session '%s': use the number of one (see 'perf persistent list -v %s')\n",
 			       event, info->name, info->name);
 			return -EINVAL;
 		}
@@ -165,9 +165,10 @@ static int change__check_filter(const struct persistent_change *change,
 			return 0;
 	}
 	if (change->event)
-		pr_err("'%s' is no tracepoint, and only these have filters\n", change->event);
+		pr_err("'%s' is not a tracepoint: only tracepoints take filters\n", change->event);
 	else
-		pr_err("session '%s' has no tracepoint, and only these have filters\n", info->name);
+		pr_err("session '%s' has no tracepoint: only tracepoints take filters\n",
+		       info->name);
 	return -EINVAL;
 }
 
@@ -307,10 +308,10 @@ const char *persistent_change__why_invalid(const struct persistent_change *chang
 	if (!filter)
 		return NULL;
 	if (change->event)
-		scnprintf(buf, size, "'%s' is no filter for '%s'", filter, change->event);
+		scnprintf(buf, size, "invalid filter '%s' for '%s'", filter, change->event);
 	else
 		scnprintf(buf, size,
-			  "'%s' is no filter for all of its tracepoints; choose one with --event",
+			  "filter '%s' is not valid for all of its tracepoints; choose one with --event",
 			  filter);
 	return buf;
 }

@@ -76,8 +76,8 @@ static int flush__set_cursors(struct persistent_flush *flush)
 		if (!position)
 			return -ENOMEM;
 		if ((s64)(*position - ring_buffer_read_head(buffer->base)) > 0) {
-			pr_err("%s is ahead of the buffer of CPU %d: move it and the log away\n",
-			       flush->log.pos_path, buffer->cpu);
+			pr_err("%s is ahead of the buffers: move it and the log away\n",
+			       flush->log.pos_path);
 			return -EINVAL;
 		}
 		if (buffer->side_band && !flush->log.size)
@@ -203,7 +203,7 @@ static int flush__fit(struct persistent_flush *flush)
 						    flush->log.size + flush->output.bytes,
 						    rotation->max_size, &flush->full);
 	if (err > 0 && !flush->log.size) {
-		pr_err("--max-size %s: a log with one record is larger\n", rotation->max_size_str);
+		pr_err("--max-size %s: too small for a single record\n", rotation->max_size_str);
 		return -EFBIG;
 	}
 	return err;
@@ -337,7 +337,7 @@ static int flush__check(const char *path, struct persistent_rotation *rotation)
 	if (err)
 		return err;
 	if (!path)
-		pr_err("no log is named: use -o <log>\n");
+		pr_err("missing log: use -o <log>\n");
 	else if (!strcmp(path, "-") && (rotates || keeps || until_full))
 		pr_err("-o -: --max-size, --max-age, --keep and --until-full are for logs\n");
 	else if (!rotation->keep)
@@ -360,9 +360,9 @@ static int flush__cmd(int argc, const char **argv)
 	const struct option options[] = {
 		OPT_STRING('o', "output", &path, "log", "file to append to, - for stdout"),
 		OPT_STRING(0, "max-size", &rotation.max_size_str, "size",
-			   "rotate a log that would become larger, as 10M"),
+			   "rotate a log that would become larger, e.g. 10M"),
 		OPT_STRING(0, "max-age", &rotation.max_age_str, "time",
-			   "rotate a log that was begun so long ago, as 1h"),
+			   "rotate a log that was begun so long ago, e.g. 1h"),
 		OPT_UINTEGER(0, "keep", &rotation.keep,
 			     "how many rotated logs to keep (default: all)"),
 		OPT_BOOLEAN(0, "until-full", &rotation.until_full,

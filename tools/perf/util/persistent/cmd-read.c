@@ -164,6 +164,47 @@ static void read_line__set_counts(struct read_line *line,
 	perf_counts_values__scale(&line->counts, /*scale=*/true, NULL);
 }
 
+/* Adds up a process' instances from @first on; false if one of them is before that. */
+static bool persistent_read__add_process(struct persistent_info *info, int first,
+					 struct read_line *process, u64 ena, u64 run)
+{
+	for (int i = 0; i < info->nr; i++) {
+		struct read_line line = *process;
+
+		if (info->instances[i].member != process->member ||
+		    info->instances[i].tgid != info->instances[first].tgid)
+			continue;
+		if (i < first)
+			return false;
+		read_line__set_counts(&line, &info->instances[i], ena, run);
+		read_line__add(process, &line);
+	}
+	return true;
+}
+
+/* Adds up the instances of a member, and prints the sum of each process. */
+static int persistent_read__processes(struct persistent_read *read_counts, struct read_line *sum)
+{
+	struct persistent_info *info = &read_counts->info;
+	u64 ena, run;
+	int err = persistent_read__task_times(read_counts, sum->member, &ena, &run);
+
+	for (int i = 0; i < info->nr && !err; i++) {
+		struct read_line process = *sum;
+
+		if (info->instances[i].member != sum->member)
+			continue;
+		process.process = info->instances[i].tgid;
+		process.raw = 0;
+		process.counts = (struct perf_counts_values) {};
+		if (!persistent_read__add_process(info, i, &process, ena, run))
+			continue;
+		err = persistent_read__line(read_counts, &process);
+		read_line__add(sum, &process);
+	}
+	return err;
+}
+
 /* Adds up the instances of a member, or with -A prints each. */
 static int persistent_read__instances(struct persistent_read *read_counts, struct read_line *sum,
 				      struct persistent_details *details)
@@ -208,13 +249,19 @@ static int persistent_read__member(struct persistent_read *read_counts, u32 nr,
 		.member	 = nr,
 		.label	 = member->label,
 		.cgroup	 = details->cgroup,
+		.process = -1,
 	};
 	int err;
 
 	details->cgroup[0] = '\0';
 	sum.scale = persistent__parse_unit(member->label, &member->attr, sum.unit,
 					   sizeof(sum.unit));
-	err = persistent_read__instances(read_counts, &sum, details);
+	if (read_counts->print->per_process && read_counts->info.instances[0].pid != -1) {
+		sum.process = 0;
+		err = persistent_read__processes(read_counts, &sum);
+	} else {
+		err = persistent_read__instances(read_counts, &sum, details);
+	}
 	if (!err && !read_counts->print->no_aggr)
 		err = persistent_read__line(read_counts, &sum);
 	return err;
@@ -307,6 +354,13 @@ static int persistent_read__exits(struct persistent_read *read_counts, u32 id)
  * Goes on after an error: who asks for several gets those that can be had. Of all, those
  * of others are no error, unless there is nothing else.
  */
+static int persistent_read__session(struct persistent_read *read_counts, u32 id, bool named)
+{
+	if (read_counts->print->exits)
+		return persistent_read__exits(read_counts, id);
+	return persistent_read__id(read_counts, id, named);
+}
+
 static int persistent_read__ids(struct persistent_read *read_counts, int argc, const char **argv)
 {
 	int done = 0, err;
@@ -317,8 +371,7 @@ static int persistent_read__ids(struct persistent_read *read_counts, int argc, c
 		return nr;
 
 	for (int i = 0; i < nr; i++) {
-		int ret = read_counts->print->exits ? persistent_read__exits(read_counts, ids[i]) :
-						      persistent_read__id(read_counts, ids[i], argc);
+		int ret = persistent_read__session(read_counts, ids[i], argc);
 
 		/* It may have ended since the list was read. */
 		err = ret && (argc || ret != -ENOENT) ? ret : err;
@@ -353,6 +406,8 @@ static int persistent_read__cmd(int argc, const char **argv)
 	const struct option options[] = {
 		OPT_BOOLEAN('A', "no-aggr", &print.no_aggr,
 			    "print the count of each CPU, task or cgroup instead of their sum"),
+		OPT_BOOLEAN(0, "per-process", &print.per_process,
+			    "print the count of each process, and then their sum"),
 		OPT_BOOLEAN('j', "json", &print.json, "print JSON"),
 		OPT_STRING('x', "field-separator", &print.separator, "separator",
 			   "print a line for each count, with the values separated by this"),
@@ -373,8 +428,13 @@ static int persistent_read__cmd(int argc, const char **argv)
 		return -EINVAL;
 	}
 
+	if (print.per_process && (print.no_aggr || print.exits || print.openmetrics)) {
+		pr_err("cannot use --per-process with -A, --exits or --openmetrics\n");
+		return -EINVAL;
+	}
+
 	if (print.exits && (!argc || print.no_aggr || print.separator || print.openmetrics)) {
-		pr_err("--exits takes the name of a session, and no -A, -x or --openmetrics\n");
+		pr_err("--exits needs the name of a session, and no -A, -x or --openmetrics\n");
 		return -EINVAL;
 	}
 
@@ -385,7 +445,7 @@ static int persistent_read__cmd(int argc, const char **argv)
 const struct persistent_cmd persistent_cmd_read = {
 	.name	= "read",
 	.usage	=
-		"perf persistent read [-A|--exits] [-j|-x <separator>|--openmetrics] [<name|id>...]\n"
+		"perf persistent read [-A|--per-process|--exits] [-j|-x <separator>|--openmetrics] [<name|id>...]\n"
 		"                                                         print what has been counted",
 	.fn	= persistent_read__cmd,
 };

@@ -202,7 +202,7 @@ static void session__report(struct reserve_session *session)
 static const char *session__strerror(u32 id, int err, char *buf, size_t size)
 {
 	if (err == -ETIMEDOUT)
-		return "it does not stand still";
+		return "timed out waiting for it to be held";
 	return persistent__strerror_right(id, 'x', err, buf, size);
 }
 

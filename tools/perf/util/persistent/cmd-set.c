@@ -185,7 +185,7 @@ static int set__cmd(int argc, const char **argv)
 		OPT_STRING(0, "ttl", &values.ttl, "time",
 			   "time to live from now on, e.g. 90s, 15m, 2h, or none"),
 		OPT_STRING(0, "mode", &values.mode, "mode",
-			   "who may do what, in octal digits, e.g. 0640"),
+			   "access mode in octal, e.g. 0640"),
 		OPT_STRING(0, "owner", &values.owner, "user", "new owner"),
 		OPT_STRING(0, "group", &values.group, "group", "new group"),
 		OPT_STRING(0, "event", &values.change.event, "event",
@@ -193,8 +193,8 @@ static int set__cmd(int argc, const char **argv)
 		OPT_STRING(0, "filter", &values.change.filter, "filter",
 			   "new filter of tracepoints"),
 		OPT_STRING(0, "add-filter", &values.change.add_filter, "filter",
-			   "filter on top of the one that they have"),
-		OPT_BOOLEAN(0, "drop-filter", &values.change.drop_filter, "no filter any more"),
+			   "filter to be combined with the current one"),
+		OPT_BOOLEAN(0, "drop-filter", &values.change.drop_filter, "remove the filter"),
 		OPT_STRING(0, "period", &values.change.period, "n", "new sampling period"),
 		OPT_STRING(0, "freq", &values.change.freq, "n", "new sampling frequency"),
 		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
@@ -222,7 +222,7 @@ const struct persistent_cmd persistent_cmd_set = {
 	.usage	=
 		"perf persistent set [--name <name>] [--ttl <time>] [--mode <mode>] [--owner <user>] [--group <group>]\n"
 		"                           [--event <event>] [--filter <filter> | --add-filter <filter> | --drop-filter] [--period <n> | --freq <n>] <name|id>\n"
-		"                                                         change what it is called, how long it lives, who may do what, how it is filtered and sampled",
+		"                                                         change name, ttl, mode, owner, group, filter or rate",
 	.fn	= set__cmd,
 };
 
@@ -252,7 +252,8 @@ static void mark__note_unseen(void)
 	if (nr >= 0)
 		free(ids);
 	if (!seen)
-		pr_info("[ perf persistent mark: no session has the event " MARK_EVENT ", so none has the text in its buffers ]\n");
+		pr_info("[ perf persistent mark: no session has the event %s, so none has the text in its buffers ]\n",
+			MARK_EVENT);
 }
 
 static int mark__cmd(int argc, const char **argv)

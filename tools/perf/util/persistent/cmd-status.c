@@ -7,10 +7,12 @@
 #include "cmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <linux/kernel.h>
 #include <linux/ring_buffer.h>
 #include <subcmd/parse-options.h>
@@ -145,42 +147,52 @@ static int status__state_error(const char *path, const char *what)
 	return -EINVAL;
 }
 
-/* Of another session, or none: the caller asks for the first time. */
-static int status__read_state(struct persistent_status *status, const char *path,
+/* Of another session, or empty: the caller asks for the first time. */
+static int status__read_state(struct persistent_status *status, const char *path, FILE *file,
 			      const char *session)
 {
-	FILE *file = fopen(path, "re");
 	char of[64] = "";
 	int nr;
-
-	if (!file && errno == ENOENT)
-		return 0;
-	if (!file)
-		return status__state_error(path, strerror(errno));
 
 	nr = fscanf(file, STATE_MAGIC "\nsession %63s\nlost %" SCNu64 "\n", of, &status->asked);
 	if (nr != 2 || strcmp(of, session))
 		status->asked = 0;
 	/* A status that was killed left an empty one. */
 	nr = nr == 2 || (fseek(file, 0, SEEK_END) == 0 && ftell(file) == 0);
-	fclose(file);
-	return nr ? 0 : status__state_error(path, "no file of perf persistent status");
+	return nr ? 0 : status__state_error(path, "not a file of perf persistent status");
 }
 
-static int status__write_state(struct persistent_status *status, const char *path,
+static int status__write_state(struct persistent_status *status, const char *path, FILE *file,
 			       const char *session)
 {
-	FILE *file = fopen(path, "we");
-	int err = 0;
-
-	if (!file)
+	rewind(file);
+	if (ftruncate(fileno(file), 0))
 		return status__state_error(path, strerror(errno));
 	fprintf(file, STATE_MAGIC "\nsession %s\nlost %" PRIu64 "\n", session, status->lost);
-	if (ferror(file) || fflush(file))
-		err = errno;
+	return fflush(file) ? status__state_error(path, strerror(errno)) : 0;
+}
+
+static int status__ask_state(struct persistent_status *status, const char *path,
+			     const char *session)
+{
+	int err, fd = persistent_file__open(path, O_RDWR | O_CREAT, 0666);
+	FILE *file;
+
+	if (fd == -ENOENT)
+		return status__state_error(path, strerror(ENOENT));
+	if (fd < 0)
+		return fd;
+	file = fdopen(fd, "r+");
+	if (!file) {
+		close(fd);
+		return -ENOMEM;
+	}
+
+	err = status__read_state(status, path, file, session) ?:
+	      status__write_state(status, path, file, session);
 	if (fclose(file) && !err)
-		err = errno;
-	return err ? status__state_error(path, strerror(err)) : 0;
+		err = status__state_error(path, strerror(errno));
+	return err;
 }
 
 static int status__ask_files(struct persistent_status *status, const struct status_options *options)
@@ -193,8 +205,7 @@ static int status__ask_files(struct persistent_status *status, const struct stat
 	if (!err && options->log)
 		err = persistent_log__status(options->log, session, &status->log);
 	if (!err && options->state)
-		err = status__read_state(status, options->state, session) ?:
-		      status__write_state(status, options->state, session);
+		err = status__ask_state(status, options->state, session);
 	/* What was taken out of the session took along what it had lost. */
 	status->asked = min(status->asked, status->lost);
 	return err;
@@ -324,9 +335,9 @@ static int status__cmd(int argc, const char **argv)
 	struct status_options status = {};
 	const struct option options[] = {
 		OPT_STRING('i', "input", &status.log, "log",
-			   "the log that it is flushed to, and how that is"),
+			   "the log that it is flushed to"),
 		OPT_STRING(0, "state", &status.state, "file",
-			   "what was lost since the status with this file before"),
+			   "report what was lost since the last status with this file"),
 		OPT_BOOLEAN('j', "json", &status.json, "print JSON"),
 		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 		OPT_END()

@@ -39,6 +39,7 @@ struct persistent_print {
 	bool		json;
 	bool		details;
 	bool		no_aggr;
+	bool		per_process;
 	bool		openmetrics;
 	bool		exits;
 	const char	*separator;

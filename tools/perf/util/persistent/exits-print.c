@@ -99,9 +99,11 @@ static void persistent_exits__print_losses(struct persistent_exits *exits)
 		fprintf(stderr, "[ older records were overwritten: %llu bytes ]\n", bytes);
 	persistent_reader__print_horizon(&exits->reader, stderr);
 	if (exits->waiting)
-		fprintf(stderr, "[ a task with children that go on has its count when they have ended ]\n");
+		fprintf(stderr,
+			"[ tasks with running children are counted once those have exited ]\n");
 	else if (exits->incomplete)
-		fprintf(stderr, "[ the tasks that %s was started on have no counts: not all of their children's are known ]\n",
+		fprintf(stderr,
+			"[ the tasks that %s was started on have no counts: not all of their children's are known ]\n",
 			exits->info.name);
 }
 
@@ -161,7 +163,7 @@ void persistent_exits__json(struct persistent_exits *exits, struct json_out *out
 	json_out__begin(out, NULL, '{');
 	json_out__string(out, "name", exits->info.name);
 	json_out__number(out, "id", exits->info.id);
-	json_out__number(out, "age_ns", exits->info.query.age);
+	json_out__number(out, "age", exits->info.query.age);
 	json_out__number(out, "lost", exits->lost);
 	json_out__number(out, "lost-side-band", evlist__persistent_lost_side_band(exits->evlist));
 	json_out__number(out, "overwritten-bytes", persistent_reader__lost_bytes(&exits->reader));

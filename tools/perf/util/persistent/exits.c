@@ -300,7 +300,7 @@ static int persistent_exits__check_children(struct persistent_exits *exits)
 			  !persistent_exits__is_target(exits, thread__tid(row->thread));
 	}
 	if (untold && !told && !exits->incomplete) {
-		pr_err("%s, id %u: this kernel does not tell the counts of single tasks, it takes Linux 7.3\n",
+		pr_err("%s, id %u: this kernel does not record the counts of single tasks, which needs Linux 7.3\n",
 		       exits->info.name, exits->info.id);
 		return -EOPNOTSUPP;
 	}

@@ -49,7 +49,7 @@ static const char *evsel__not_reopenable(struct evsel *evsel)
 		return "be bound to a cgroup";
 	if (evsel__has_other_terms(evsel) || attr->config1 || attr->config2 || attr->config3 ||
 	    attr->config4)
-		return "have terms but id and instance";
+		return "have terms other than id and instance";
 	if (attr->exclude_user || attr->exclude_kernel || attr->exclude_hv ||
 	    evsel->exclude_GH || attr->precise_ip || evsel->precise_max ||
 	    attr->pinned || attr->exclusive ||
@@ -74,7 +74,7 @@ static int persistent_choice__init(struct persistent_choice *choice, struct targ
 		choice->threads = thread_map__new_str(target->pid, target->tid,
 						      /*all_threads=*/false);
 		if (!choice->threads) {
-			pr_err("there is no process or thread %s\n", target->pid ?: target->tid);
+			pr_err("no such process or thread: %s\n", target->pid ?: target->tid);
 			return -ESRCH;
 		}
 	}
@@ -98,7 +98,7 @@ static int evlist__none_chosen(struct evsel *evsel, struct target *target, int i
 		pr_err("%s has no events of %s %s\n", evsel__name(evsel),
 		       target->pid ? "process" : "thread", target->pid ?: target->tid);
 	else
-		pr_err("%s has no events any more\n", evsel__name(evsel));
+		pr_err("%s has no events left\n", evsel__name(evsel));
 	return -ENOENT;
 }
 
@@ -278,7 +278,7 @@ int reopened__check_options(const struct reopened_refused *refused)
 	for (; refused->option; refused++) {
 		if (!refused->given)
 			continue;
-		pr_err("%s is not supported with events that run already\n", refused->option);
+		pr_err("%s is not supported with running sessions\n", refused->option);
 		return -EINVAL;
 	}
 	return 0;

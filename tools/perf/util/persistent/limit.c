@@ -156,7 +156,7 @@ int persistent_reader__keep_size(struct persistent_reader *reader, u64 written, 
 	u64 total = written + sizes.others;
 
 	if (!err && total > size) {
-		pr_err("--max-size: %llu bytes are necessary without any sample\n",
+		pr_err("--max-size: at least %llu bytes are needed\n",
 		       (unsigned long long)total);
 		err = -EFBIG;
 	}

@@ -31,6 +31,33 @@
 
 #define LOG_MAGIC	"perf-persistent-log 1"
 
+/*
+ * Open a regular file, and refuse anything else at once: opening a FIFO could wait for its
+ * other end for ever. Returns a file descriptor, -ENOENT without a message, or another
+ * negative error with one.
+ */
+int persistent_file__open(const char *path, int flags, mode_t mode)
+{
+	int err = 0, fd = open(path, flags | O_NONBLOCK | O_CLOEXEC, mode);
+	struct stat st;
+
+	if (fd < 0 && errno == ENOENT)
+		return -ENOENT;
+	/* A socket, or a FIFO that nobody reads */
+	if (fd < 0 && errno != ENXIO) {
+		err = -errno;
+		pr_err("cannot open %s: %s\n", path, strerror(-err));
+		return err;
+	}
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+		pr_err("cannot use %s: not a regular file\n", path);
+		err = -EINVAL;
+	}
+	if (err && fd >= 0)
+		close(fd);
+	return err ?: fd;
+}
+
 static int persistent_log__error(struct persistent_log *log, const char *what, int err)
 {
 	pr_err("%s %s: %s\n", what, log->path, strerror(err));
@@ -206,7 +233,7 @@ static int persistent_log__begin(struct persistent_log *log)
 static int persistent_log__begin_first(struct persistent_log *log, u64 size)
 {
 	if (size) {
-		pr_err("%s is there, and is no log of perf persistent flush: %s is missing\n",
+		pr_err("%s exists, but is not a log of perf persistent flush: %s is missing\n",
 		       log->path, log->pos_path);
 		return -EEXIST;
 	}
@@ -238,20 +265,32 @@ static int persistent_log__go_on(struct persistent_log *log, FILE *file, u64 siz
 	return err;
 }
 
+/* Returns an error as persistent_file__open() does. */
+static int persistent_log__open_pos(struct persistent_log *log, FILE **file)
+{
+	int fd = persistent_file__open(log->pos_path, O_RDONLY, 0);
+
+	if (fd < 0)
+		return fd;
+	*file = fdopen(fd, "r");
+	if (*file)
+		return 0;
+	close(fd);
+	return -ENOMEM;
+}
+
 static int persistent_log__read_pos(struct persistent_log *log)
 {
 	struct stat st;
 	int err = persistent_log__check_owner(log->fd, log->path, &st);
 	FILE *file;
 
+	if (!err)
+		err = persistent_log__open_pos(log, &file);
+	if (err == -ENOENT)
+		return persistent_log__begin_first(log, st.st_size);
 	if (err)
 		return err;
-
-	file = fopen(log->pos_path, "re");
-	if (!file && errno == ENOENT)
-		return persistent_log__begin_first(log, st.st_size);
-	if (!file)
-		return persistent_log__error(log, "cannot read what belongs to", errno);
 
 	err = persistent_log__go_on(log, file, st.st_size);
 	fclose(file);
@@ -300,11 +339,13 @@ static bool persistent_log__is_locked(int fd)
 
 static int persistent_log__check_status(struct persistent_log *log, const char *session)
 {
-	FILE *file = fopen(log->pos_path, "re");
-	int err;
+	FILE *file;
+	int err = persistent_log__open_pos(log, &file);
 
-	if (!file)
-		return persistent_log__error(log, "cannot read what belongs to", errno);
+	if (err == -ENOENT)
+		return persistent_log__error(log, "cannot read what belongs to", ENOENT);
+	if (err)
+		return err;
 	err = persistent_log__parse(log, file);
 	fclose(file);
 	if (err == -EINVAL)
@@ -320,11 +361,14 @@ static int persistent_log__check_status(struct persistent_log *log, const char *
 int persistent_log__status(const char *path, const char *session,
 			   struct persistent_log_status *status)
 {
-	struct persistent_log log = { .path = path, .fd = open(path, O_RDONLY | O_CLOEXEC) };
+	struct persistent_log log = {
+		.path = path,
+		.fd   = persistent_file__open(path, O_RDONLY, 0),
+	};
 	int err;
 
-	if (log.fd < 0 && errno != ENOENT)
-		return persistent_log__error(&log, "cannot read", errno);
+	if (log.fd < 0 && log.fd != -ENOENT)
+		return log.fd;
 	if (asprintf(&log.pos_path, "%s.pos", path) < 0)
 		log.pos_path = NULL;
 
@@ -374,9 +418,11 @@ static int persistent_log__create(struct persistent_log *log)
 {
 	int err;
 
-	log->fd = open(log->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	log->fd = persistent_file__open(log->path, O_RDWR | O_CREAT, 0600);
+	if (log->fd == -ENOENT)
+		return persistent_log__error(log, "cannot write", ENOENT);
 	if (log->fd < 0)
-		return persistent_log__error(log, "cannot write", errno);
+		return log->fd;
 	err = persistent_log__lock(log);
 	if (err) {
 		close(log->fd);
@@ -466,7 +512,6 @@ int persistent_log__rotate(struct persistent_log *log, unsigned int keep)
 
 int persistent_log__open(struct persistent_log *log, const char *path)
 {
-	struct stat st;
 	int err;
 
 	*log = (struct persistent_log) { .path = path, .fd = -1 };
@@ -475,10 +520,6 @@ int persistent_log__open(struct persistent_log *log, const char *path)
 		return -ENOMEM;
 	}
 
-	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
-		pr_err("cannot write %s: it is there and is no regular file\n", path);
-		return -EINVAL;
-	}
 	err = persistent_log__create(log);
 	if (!err)
 		err = persistent_log__read_pos(log);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <linux/types.h>
+#include <sys/types.h>
 
 /*
  * A number that the log is to remember: how far a buffer was written to it, how
@@ -52,6 +53,7 @@ struct persistent_log_status {
 	bool	flushing;
 };
 
+int persistent_file__open(const char *path, int flags, mode_t mode);
 int persistent_log__session(u32 id, char *buf, size_t size);
 int persistent_log__open(struct persistent_log *log, const char *path);
 int persistent_log__set_session(struct persistent_log *log, const char *session);

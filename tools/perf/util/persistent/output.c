@@ -66,7 +66,7 @@ static int persistent_output__create(struct persistent_output *output)
 
 	/* Renaming a file over /dev/null would be a surprise. */
 	if (!stat(output->path, &st) && !S_ISREG(st.st_mode)) {
-		pr_err("cannot write %s: it is there and is no regular file\n", output->path);
+		pr_err("cannot write %s: it exists and is not a regular file\n", output->path);
 		return -EINVAL;
 	}
 
@@ -529,7 +529,7 @@ static int persistent_output__keep_old(struct persistent_output *output)
 	unlink(old);
 	if (link(output->path, old) && rename(output->path, old)) {
 		err = -errno;
-		pr_err("cannot rename %s to %s, so it stays and nothing is written: %m\n",
+		pr_err("cannot rename %s to %s: %m; nothing was written\n",
 		       output->path, old);
 	}
 	free(old);

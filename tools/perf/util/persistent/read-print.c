@@ -32,11 +32,13 @@ static void read_line__scnprintf_value(const struct read_line *line, bool big_nu
 
 void read_line__print(const struct read_line *line)
 {
-	char value[64];
+	char value[64], process[16] = "all processes";
 
 	read_line__scnprintf_value(line, /*big_num=*/true, value, sizeof(value));
-	if (line->details)
-		printf("%-14s ", line->details->where);
+	if (line->process > 0)
+		scnprintf(process, sizeof(process), "pid %d", line->process);
+	if (line->details || line->process >= 0)
+		printf("%-14s ", line->details ? line->details->where : process);
 	printf("%18s %-4s %s", value, line->unit, line->label);
 	if (!line->details && line->cgroup[0])
 		printf(" in %s", line->cgroup);
@@ -45,7 +47,7 @@ void read_line__print(const struct read_line *line)
 	printf("\n");
 }
 
-/* The same fields with and without -A; those that do not apply are empty. */
+/* The same fields with and without -A or --per-process; those that do not apply are empty. */
 void read_line__separated(const struct read_line *line, const char *sep)
 {
 	char value[64], cpu[16] = "", pid[16] = "";
@@ -57,6 +59,8 @@ void read_line__separated(const struct read_line *line, const char *sep)
 			scnprintf(cpu, sizeof(cpu), "%d", self->cpu);
 		if (self->pid >= 0)
 			scnprintf(pid, sizeof(pid), "%d", self->pid);
+	} else if (line->process > 0) {
+		scnprintf(pid, sizeof(pid), "%d", line->process);
 	}
 	read_line__scnprintf_value(line, /*big_num=*/false, value, sizeof(value));
 	printf("%s%s%s%s%s%s%" PRIu64 "%s%.2f%s%s%s%u%s%s%s%s%s%s\n", value, sep, line->unit,
@@ -76,6 +80,8 @@ void read_line__json(const struct read_line *line, struct json_out *out)
 			json_out__number(out, "pid", self->pid);
 		json_out__number(out, "instance", persistent_details__instance(line->details));
 		json_out__string(out, "state", persistent__state(self->state));
+	} else if (line->process > 0) {
+		json_out__number(out, "pid", line->process);
 	}
 	if (read_line__counted(line) && line->scale != 1.0)
 		json_out__double(out, "counter-value", line->counts.val * line->scale);

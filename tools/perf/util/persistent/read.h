@@ -11,10 +11,12 @@
 struct persistent_details;
 
 /*
- * One line of output: a member, or with -A one instance of it.
+ * One line of output: a member, with -A one instance of it, or with --per-process those of
+ * a process.
  *
- * @raw:    as counted
- * @counts: scaled by the time that it had a counter
+ * @process: the process, 0 for all of them, or -1 without --per-process
+ * @raw:     as counted
+ * @counts:  scaled by the time that it had a counter
  */
 struct read_line {
 	const char			*session;
@@ -23,6 +25,7 @@ struct read_line {
 	const char			*label;
 	const char			*cgroup;
 	const struct persistent_details	*details;
+	int				process;
 	char				unit[32];
 	double				scale;
 	u64				raw;

@@ -90,7 +90,7 @@ int persistent__type(void)
 		return -EOPNOTSUPP;
 	}
 	if (err < 0) {
-		pr_err("cannot ask the kernel for persistent events: %s\n", strerror(-err));
+		pr_err("failed to read the sessions from sysfs: %s\n", strerror(-err));
 		return err;
 	}
 	type = atoi(buf);
@@ -192,7 +192,7 @@ const char *persistent__strerror(u32 id, int err, char *buf, size_t size)
 	case -EBUSY:
 		return "another process consumes its buffers (flush, perf record --consume)";
 	case -EALREADY:
-		return "all tasks that it is of have exited";
+		return "all its tasks have exited";
 	case -EMFILE:
 		return "too many open files (ulimit -n)";
 	default:

@@ -347,7 +347,7 @@ int evlist__reopen_persistent(struct evlist *evlist)
 	evlist__for_each_entry(evlist, evsel) {
 		err = evsel__open_persistent(evsel, 0, perf_cpu_map__nr(evsel->core.cpus));
 		if (err) {
-			pr_err("%s cannot be opened again: %s\n", evsel__name(evsel),
+			pr_err("failed to reopen %s: %s\n", evsel__name(evsel),
 			       persistent__strerror(evsel->persistent->id, err, buf, sizeof(buf)));
 			return err;
 		}

@@ -51,10 +51,10 @@ static pid_t reserve__spawn(const struct reserve_run *run, const sigset_t *mask)
 	err = posix_spawnp(&pid, run->argv[0], NULL, &attr, (char **)run->argv, environ);
 	posix_spawnattr_destroy(&attr);
 	if (err && run->guessed)
-		pr_err("'%s' is no session, and cannot be run as a command: %s\n", run->argv[0],
+		pr_err("'%s' is neither a session nor a command: %s\n", run->argv[0],
 		       strerror(err));
 	else if (err)
-		pr_err("the command '%s' cannot be run: %s\n", run->argv[0], strerror(err));
+		pr_err("failed to run '%s': %s\n", run->argv[0], strerror(err));
 	return err ? -err : pid;
 }
 

@@ -82,11 +82,11 @@ static bool evsel__has_no_buffer(struct evsel *evsel)
 static const char *evsel__not_persistent(struct evsel *evsel, struct persistent_start *start)
 {
 	if (evsel->weak_group)
-		return "a weak group may fall apart, and nobody would know; leave out :W";
+		return "a weak group may be split silently; leave out :W";
 	if (evsel->precise_max)
 		return "write the precise level that it is to keep (p, pp or ppp), not P";
 	if (evsel__is_non_perf_event_open_pmu(evsel) || evsel__is_retire_lat(evsel))
-		return "it is counted by perf itself, which will not be there";
+		return "perf counts it itself, and exits";
 	if (evsel__is_aux_event(evsel) || evsel->needs_auxtrace_mmap)
 		return "AUX area tracing needs a perf that reads it";
 	if (!list_empty(&evsel->bpf_filters))
@@ -102,7 +102,7 @@ static const char *evsel__not_persistent(struct evsel *evsel, struct persistent_
 	if (!perf_cpu_map__equal(evsel->core.cpus, evsel__leader(evsel)->core.cpus))
 		return "it is not on the same CPUs as the leader of its group";
 	if (strlen(evsel__name(evsel)) >= PERF_PERSISTENT_LABEL_MAX)
-		return "its text is too long";
+		return "its name is too long";
 	return NULL;
 }
 
@@ -121,8 +121,8 @@ static int persistent_start__check(struct persistent_start *start)
 	}
 
 	if (evlist__nr_entries(evlist) > PERSISTENT_MAX_MEMBERS) {
-		pr_err("a session has at most %d events, and these are %d: start several\n",
-		       PERSISTENT_MAX_MEMBERS, evlist__nr_entries(evlist));
+		pr_err("too many events: %d, and a session has at most %d; start several\n",
+		       evlist__nr_entries(evlist), PERSISTENT_MAX_MEMBERS);
 		return -E2BIG;
 	}
 	return 0;
@@ -200,7 +200,7 @@ int persistent_start__config_record(struct persistent_start *start, struct recor
 	opts->overwrite = !start->spec.until_full;
 	opts->no_inherit |= target__has_cpu(start->target);
 	if (opts->inherit_stat && opts->no_inherit) {
-		pr_err("-s is for the children of tasks: it takes -p, -t or a command, and no -i\n");
+		pr_err("-s needs -p, -t or a command, and no -i\n");
 		return -EINVAL;
 	}
 	opts->sample_identifier = true;

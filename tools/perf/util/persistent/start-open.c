@@ -81,7 +81,7 @@ static void persistent_start__open_error(struct persistent_start *start, struct 
 		scnprintf(msg, sizeof(msg), "the task is gone");
 	else if (err == EINVAL && evsel->core.attr.inherit_stat)
 		scnprintf(msg, sizeof(msg),
-			  "not supported, or this kernel does not tell the counts of children that end (-s)");
+			  "not supported, or this kernel does not record the counts of children that end (-s)");
 	else if (evsel->cgrp && err == ENOENT)
 		scnprintf(msg, sizeof(msg), "not supported, or no perf_event controller is there");
 	else
@@ -112,7 +112,7 @@ static bool persistent_start__falls_back(struct persistent_start *start, struct 
 		zfree(&evsel->name);
 	}
 	pr_info("%s %s, falling back to %s\n", was,
-		kernel ? "takes the right to measure the kernel (kernel.perf_event_paranoid)" :
+		kernel ? "needs permission to measure the kernel (kernel.perf_event_paranoid)" :
 			 "is not supported here", evsel__name(evsel));
 	return true;
 }
@@ -161,7 +161,7 @@ static int persistent_start__add_offline_cpus(struct persistent_start *start)
 
 	if (sysfs__read_str("devices/system/cpu/present", &list, &len)) {
 		err = -errno;
-		pr_err("sysfs does not say which CPUs are present: %s\n", strerror(-err));
+		pr_err("failed to read which CPUs are present: %s\n", strerror(-err));
 		return err;
 	}
 	present = perf_cpu_map__new(list);
@@ -188,7 +188,7 @@ static bool persistent_start__leaves_out_offline(struct persistent_start *start,
 	    err == EMFILE || err == ENFILE || err == ENOMEM)
 		return false;
 
-	pr_warning("%s will not be on CPUs that are offline: its PMU does not take it for CPU %d\n",
+	pr_warning("%s will not be on CPUs that are offline: its PMU rejects it on CPU %d\n",
 		   evsel__name(evsel), cpu.cpu);
 	evlist__for_each_entry(start->evlist, pos) {
 		if (evsel__leader(pos) == evsel__leader(evsel))

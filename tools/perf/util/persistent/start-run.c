@@ -74,7 +74,7 @@ static bool persistent_start__is_exec_error(struct persistent_start *start, int 
 
 static int persistent_start__exec_error(struct persistent_start *start, siginfo_t *info)
 {
-	pr_err("the command '%s' cannot be run: %s\n", start->argv[0],
+	pr_err("failed to run '%s': %s\n", start->argv[0],
 	       strerror(info->si_value.sival_int));
 	return -info->si_value.sival_int;
 }
@@ -204,7 +204,7 @@ static void persistent_start__print_buffers(struct persistent_start *start)
 	char size[16];
 
 	unit_number__scnprintf(size, sizeof(size), start->buffer_bytes);
-	printf(", %u buffers of %s in all, %s", start->nr_buffers, size,
+	printf(", %u buffers, %s in total, %s", start->nr_buffers, size,
 	       start->spec.until_full ? "until full" : "overwriting the oldest");
 }
 
@@ -219,7 +219,7 @@ static void persistent_start__print_how(struct persistent_start *start)
 	if (start->target->initial_delay == -1)
 		printf(", disabled");
 	if (ttl)
-		printf(", %llus to live", (unsigned long long)(ttl / NSEC_PER_SEC));
+		printf(", ttl %llus", (unsigned long long)(ttl / NSEC_PER_SEC));
 	persistent_start__print_access(&start->spec);
 	printf("\n");
 }
@@ -249,7 +249,7 @@ static int persistent_start__report(struct persistent_start *start)
 	int err = persistent_start__query(start, &query);
 
 	if (err) {
-		pr_err("id %u does not answer: %s\n", start->id, strerror(-err));
+		pr_err("cannot read session %u: %s\n", start->id, strerror(-err));
 		return err;
 	}
 
@@ -286,7 +286,7 @@ static void persistent_start__undo(struct persistent_start *start)
 	int err = persistent__end(start->id);
 
 	if (err)
-		pr_err("id %u could not be taken back: %s; 'perf persistent stop %u' does that\n",
+		pr_err("failed to undo session %u: %s; 'perf persistent stop %u' ends it\n",
 		       start->id, strerror(-err), start->id);
 	else
 		pr_err("nothing was left running\n");

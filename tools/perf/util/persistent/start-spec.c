@@ -74,12 +74,13 @@ static const struct persistent_spec_option {
 } spec_options[] = {
 	{ "full",     persistent_spec__parse_full,	"takes no value" },
 	{ "sideband", persistent_spec__parse_side_band,
-	  "is no size, write a number of pages, or one with B, K, M or G" },
+	  "invalid size: use a number of pages, or e.g. 64K, 2M" },
 	{ "ttl",      persistent_spec__parse_ttl,
-	  "is no time to live, write a number from 1 and s, m, h or d" },
-	{ "mode",     persistent_spec__parse_mode,	"is no mode, write octal digits, to 0777" },
-	{ "group",    persistent_spec__parse_group,	"names no group" },
-	{ "owner",    persistent_spec__parse_owner,	"names no user" },
+	  "invalid ttl: use e.g. 90s, 15m, 2h" },
+	{ "mode",     persistent_spec__parse_mode,
+	  "invalid mode: use octal digits, e.g. 0640" },
+	{ "group",    persistent_spec__parse_group,	"unknown group" },
+	{ "owner",    persistent_spec__parse_owner,	"unknown user" },
 };
 
 static const struct persistent_spec_option *persistent_spec__find_option(const char *word)
@@ -156,7 +157,7 @@ int persistent_spec__check_name(const char *option, const char *name)
 	if (persistent_spec__has_no_room(name))
 		why = "is too long with the prefix u<uid>- that it gets without CAP_PERFMON";
 	else if (persistent__is_default_name(name))
-		why = "is what the kernel calls a session without a name";
+		why = "is reserved for sessions without a name";
 	else if (persistent__is_term(name))
 		why = "is a term of events, as in persistent/id=1/";
 	if (!why)
@@ -173,10 +174,10 @@ static int persistent_spec__parse_one(struct persistent_spec *spec, const char *
 	const char *value = strchr(word, '=');
 
 	if (!option)
-		pr_err("--persistent=%s: '%s' is unknown; full, sideband=SIZE, ttl=N[s|m|h|d], mode=MODE, group=GROUP and owner=USER can follow the name\n",
+		pr_err("--persistent=%s: '%s': unknown option; full, sideband=SIZE, ttl=N[s|m|h|d], mode=MODE, group=GROUP and owner=USER can follow the name\n",
 		       text, word);
 	else if (!option->parse(spec, value ? value + 1 : NULL))
-		pr_err("--persistent=%s: '%s' %s\n", text, word, option->wrong);
+		pr_err("--persistent=%s: '%s': %s\n", text, word, option->wrong);
 	else
 		return 0;
 	return -EINVAL;
@@ -201,9 +202,9 @@ static int persistent_spec__check_rights(struct persistent_spec *spec, const cha
 	const char *what = NULL;
 
 	if (spec->set & PERF_PERSISTENT_SET_UID)
-		what = "owner= takes CAP_PERFMON";
+		what = "owner= needs CAP_PERFMON";
 	else if (spec->set & PERF_PERSISTENT_SET_GID && !is_in_group(spec->gid))
-		what = "group= takes CAP_PERFMON, or a group that you are in";
+		what = "group= needs CAP_PERFMON, or a group that you are in";
 	if (!what || perf_cap__capable(CAP_PERFMON))
 		return 0;
 	pr_err("--persistent=%s: %s\n", text, what);

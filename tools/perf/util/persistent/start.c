@@ -118,7 +118,7 @@ static int persistent_start__detach_error(struct persistent_start *start, struct
 			pr_err("--persistent=%s: the name is taken ('perf persistent list' shows by whom)\n",
 			       start->spec.name ?: "");
 		else
-			pr_err("%s%s is given twice\n", name, place);
+			pr_err("%s%s is listed twice\n", name, place);
 		break;
 	case EAGAIN:
 		pr_err("%s%s: the limit on persistent events is reached; end some with 'perf persistent stop', choose fewer CPUs, tasks or events, or raise %s\n",

@@ -242,14 +242,25 @@ static void task_event__close(struct task_event *event)
 	event->fd = -1;
 }
 
-static int task_events__open(struct task_events *events, pid_t tid)
+/*
+ * A thread may end, and its number become another's, before its events are opened. If the
+ * thread is there both before and after that, it had the number all the time.
+ */
+static int task_events__open(struct task_events *events, struct target_process *process,
+			     pid_t tid)
 {
-	int ret = TASK_ADDED;
+	int ret = TASK_ADDED, thread = target_process__open_thread(process, tid);
 
 	for (int i = 0; i < events->nr; i++)
 		events->list[i].fd = -1;
+	if (thread < 0)
+		return thread == -ESRCH ? TASK_AGAIN : thread;
+
 	for (int i = 0; i < events->nr && ret == TASK_ADDED; i++)
 		ret = task_event__open(events, &events->list[i], tid);
+	if (!target_task__is_there(thread))
+		ret = TASK_AGAIN;
+	close(thread);
 	return ret;
 }
 
@@ -257,9 +268,9 @@ static int task_events__open(struct task_events *events, pid_t tid)
  * Returns an enum task_result or a negative error. All events are opened before the
  * first one joins, so that a thread that ends meanwhile leaves nothing.
  */
-int task_events__add(struct task_events *events, pid_t tid)
+int task_events__add(struct task_events *events, struct target_process *process, pid_t tid)
 {
-	int err, i = 0, ret = task_events__open(events, tid), result = TASK_TRACKED;
+	int err, i = 0, ret = task_events__open(events, process, tid), result = TASK_TRACKED;
 
 	for (; i < events->nr && ret == TASK_ADDED; i++) {
 		int one = task_event__detach(events, &events->list[i]);

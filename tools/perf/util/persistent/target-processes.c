@@ -37,6 +37,23 @@ static pid_t readdir_pid(DIR *d)
 	return 0;
 }
 
+/* The folder of a task that is gone has no entries, also when the number is another's. */
+bool target_task__is_there(int dir)
+{
+	return !faccessat(dir, "stat", F_OK, 0);
+}
+
+static struct target_process *target_processes__find(struct target_processes *processes,
+						     pid_t pid)
+{
+	for (int i = 0; i < processes->nr; i++) {
+		if (processes->list[i].pid == pid &&
+		    target_task__is_there(processes->list[i].dir))
+			return &processes->list[i];
+	}
+	return NULL;
+}
+
 bool target_processes__has(struct target_processes *processes, pid_t pid)
 {
 	for (int i = 0; i < processes->nr; i++) {
@@ -46,43 +63,58 @@ bool target_processes__has(struct target_processes *processes, pid_t pid)
 	return false;
 }
 
-/* Returns 0 if it is there already or was added, or a negative error: it is gone. */
-int target_processes__add(struct target_processes *processes, pid_t pid, bool named)
+/* Returns the folder of a task or a negative error: -ESRCH if it is gone. */
+static int open_task(int dir, const char *path)
 {
-	struct target_process *list;
+	int fd = openat(dir, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	return fd;
+}
+
+static int open_process(pid_t pid)
+{
 	char path[32];
-	int dir;
-
-	if (target_processes__has(processes, pid))
-		return 0;
-
-	list = realloc(processes->list, (processes->nr + 1) * sizeof(*list));
-	if (!list)
-		return -ENOMEM;
-	processes->list = list;
 
 	snprintf(path, sizeof(path), "/proc/%d", pid);
-	dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
+	return open_task(AT_FDCWD, path);
+}
 
-	list[processes->nr++] = (struct target_process) {
-		.pid   = pid,
-		.dir   = dir,
-		.named = named,
-	};
+/* The folder is closed with the process, or now. */
+static int target_processes__append(struct target_processes *processes,
+				    const struct target_process *process)
+{
+	struct target_process *list;
+
+	list = realloc(processes->list, (processes->nr + 1) * sizeof(*list));
+	if (!list) {
+		close(process->dir);
+		return -ENOMEM;
+	}
+	processes->list = list;
+	list[processes->nr++] = *process;
 	return 0;
 }
 
-/* What a task is doing, and its parent; 0 if it is gone */
-static char task_state(pid_t tid, pid_t *parent)
+/* Returns 0 if it is there already or was added, or a negative error: it is gone. */
+int target_processes__add(struct target_processes *processes, pid_t pid)
 {
-	char path[32], buf[512], state, *end;
-	ssize_t len;
-	int fd;
+	struct target_process process = { .pid = pid, .named = true };
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (target_processes__find(processes, pid))
+		return 0;
+	process.dir = open_process(pid);
+	return process.dir < 0 ? process.dir : target_processes__append(processes, &process);
+}
+
+/* What the task of a folder is doing, and its parent; 0 if it is gone */
+static char task_state(int dir, pid_t *parent)
+{
+	char buf[512], state, *end;
+	ssize_t len;
+	int fd = openat(dir, "stat", O_RDONLY | O_CLOEXEC);
+
 	len = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
 	if (fd >= 0)
 		close(fd);
@@ -102,9 +134,13 @@ static char task_state(pid_t tid, pid_t *parent)
  */
 bool target_process__has_zombie(struct target_process *process, pid_t tid)
 {
+	int thread = target_process__open_thread(process, tid);
 	pid_t parent, *list;
+	char state = thread < 0 ? 0 : task_state(thread, &parent);
 
-	if (task_state(tid, &parent) != 'Z')
+	if (thread >= 0)
+		close(thread);
+	if (state != 'Z')
 		return false;
 
 	for (int i = 0; i < process->nr_zombies; i++) {
@@ -119,29 +155,64 @@ bool target_process__has_zombie(struct target_process *process, pid_t tid)
 	return false;
 }
 
+bool target_process__has_ended(struct target_process *process)
+{
+	pid_t parent;
+	char state = task_state(process->dir, &parent);
+
+	return !state || state == 'Z';
+}
+
+/*
+ * Returns 1 if it is a child of one of them and was added, 0, or a negative error. The
+ * parent is looked for after its child named it: if it is there, the number is not another's.
+ */
+static int target_processes__add_child(struct target_processes *processes, pid_t pid)
+{
+	struct target_process process = { .pid = pid };
+	pid_t parent;
+	char state;
+
+	if (target_processes__find(processes, pid))
+		return 0;
+
+	process.dir = open_process(pid);
+	if (process.dir < 0)
+		return process.dir == -ESRCH ? 0 : process.dir;
+	state = task_state(process.dir, &parent);
+	if (!state || !target_processes__find(processes, parent)) {
+		close(process.dir);
+		return 0;
+	}
+	process.zombie = state == 'Z';
+	return target_processes__append(processes, &process) ?: 1;
+}
+
 /* Returns how many children of the processes were found, or a negative error. */
 int target_processes__add_children(struct target_processes *processes)
 {
 	DIR *proc = opendir("/proc");
-	pid_t pid, parent;
-	int err, found = 0;
+	int ret = 0, found = 0;
+	pid_t pid;
 
 	if (!proc)
 		return -errno;
 
-	while ((pid = readdir_pid(proc))) {
-		if (target_processes__has(processes, pid) || !task_state(pid, &parent) ||
-		    !target_processes__has(processes, parent))
-			continue;
-		err = target_processes__add(processes, pid, /*named=*/false);
-		if (err && err != -ESRCH) {
-			found = err;
-			break;
-		}
-		found++;
+	while (ret >= 0 && (pid = readdir_pid(proc))) {
+		ret = target_processes__add_child(processes, pid);
+		found += ret;
 	}
 	closedir(proc);
-	return found;
+	return ret < 0 ? ret : found;
+}
+
+/* Returns the folder of a thread or a negative error: -ESRCH if it is none of the process. */
+int target_process__open_thread(struct target_process *process, pid_t tid)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "task/%d", tid);
+	return open_task(process->dir, path);
 }
 
 /*

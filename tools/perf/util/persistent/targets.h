@@ -9,14 +9,19 @@
 /*
  * A process by its folder in /proc, which stays that of the process when its number is
  * another's.
+ *
+ * @zombie:  it was one when it was found
+ * @settled: in how many passes all its threads were there and measured already
  */
 struct target_process {
 	pid_t	pid;
 	int	dir;
 	bool	named;
+	bool	zombie;
 	bool	tracked;
 	bool	added;
 	bool	complete;
+	int	settled;
 	pid_t	*zombies;
 	int	nr_zombies;
 };
@@ -26,12 +31,15 @@ struct target_processes {
 	int			nr;
 };
 
+bool target_task__is_there(int dir);
 bool target_processes__has(struct target_processes *processes, pid_t pid);
-int target_processes__add(struct target_processes *processes, pid_t pid, bool named);
+int target_processes__add(struct target_processes *processes, pid_t pid);
 int target_processes__add_children(struct target_processes *processes);
 void target_processes__exit(struct target_processes *processes);
 bool target_process__has_zombie(struct target_process *process, pid_t tid);
+bool target_process__has_ended(struct target_process *process);
 int target_process__threads(struct target_process *process, pid_t **tids);
+int target_process__open_thread(struct target_process *process, pid_t tid);
 
 /*
  * An event that each task of a session has: that of a member, on a CPU or on all.
@@ -60,7 +68,7 @@ enum task_result {
 
 int task_events__init(struct task_events *events, u32 id);
 bool task_events__are_inherited(struct task_events *events);
-int task_events__add(struct task_events *events, pid_t tid);
+int task_events__add(struct task_events *events, struct target_process *process, pid_t tid);
 void task_events__undo(struct task_events *events);
 void task_events__exit(struct task_events *events);
 

@@ -329,7 +329,7 @@ char *persistent__describe(const char *name)
 
 	strbuf_init(&types, 0);
 	if (persistent__types(id, ' ', &types) < 0 ||
-	    asprintf(&text, "Runs as id %d of %s: %s", id,
+	    asprintf(&text, "Session %d of %s: %s", id,
 		     persistent__owner(id, owner, sizeof(owner)), types.buf) < 0)
 		text = NULL;
 	strbuf_release(&types);

@@ -274,6 +274,51 @@ static int is_disabled(int fd)
 	return state_of(fd) == PERF_PERSISTENT_STATE_DISABLED;
 }
 
+static int is_enabled(int fd)
+{
+	return state_of(fd) == PERF_PERSISTENT_STATE_ENABLED;
+}
+
+static int is_cleared(int fd)
+{
+	return total(fd) == 0;
+}
+
+#define OLD_PERIOD	1
+#define NEW_PERIOD	10
+#define CALLS		100
+/* Those of users say whose they are. */
+#define NEW_NAME	"u1000-other"
+
+/* By the samples of a loop, which goes on from its head downward */
+static int has_new_period(int fd)
+{
+	/* With the identifier, the task and the time */
+	size_t size = sizeof(struct perf_event_header) + 3 * sizeof(__u64);
+	struct answer before, after;
+
+	if (query(fd, &before))
+		return -1;
+	drive(TRACEPOINT, CALLS);
+	if (query(fd, &after))
+		return -1;
+
+	/* The first samples are by the period before. */
+	return before.info.buffer_head - after.info.buffer_head < CALLS / 2 * size;
+}
+
+/* Or one of the two alone */
+static int has_new_period_and_name(int fd)
+{
+	int period = has_new_period(fd);
+	struct answer a;
+
+	if (query(fd, &a))
+		return -1;
+
+	return period == !strcmp(a.info.name, NEW_NAME) ? period : -1;
+}
+
 #define OLD_FILTER	"common_pid == 1"
 #define NEW_FILTER	"common_pid == 2"
 
@@ -336,7 +381,46 @@ static int disable_all(struct target *t)
 
 static int enable_all(struct target *t)
 {
-	return session_enable(t->reopened);
+	return all_or_none(t, session_enable(t->reopened), is_enabled);
+}
+
+static int clear_all(struct target *t)
+{
+	return all_or_none(t, SET(t->reopened, .flags = PERF_PERSISTENT_SET_CLEAR), is_cleared);
+}
+
+/* What can be cleared */
+static int count_again(struct target *t)
+{
+	int ret = session_enable(t->reopened);
+
+	drive(CLOCK, 1);
+	ret = ret ?: session_disable(t->reopened);
+
+	return ret ?: is_cleared(t->fd) || is_cleared(t->other) ? -EBADE : 0;
+}
+
+static int set_period(struct target *t)
+{
+	return all_or_none(t, session_period(t->fd, NEW_PERIOD), has_new_period);
+}
+
+static int set_old_period(struct target *t)
+{
+	return session_period(t->fd, OLD_PERIOD);
+}
+
+static int set_period_and_name(struct target *t)
+{
+	return all_or_none(t, SET(t->fd, .period = NEW_PERIOD, .name = addr("other"),
+				  .flags = PERF_PERSISTENT_SET_PERIOD | PERF_PERSISTENT_SET_NAME),
+			   has_new_period_and_name);
+}
+
+static int set_old_period_and_name(struct target *t)
+{
+	return SET(t->fd, .period = OLD_PERIOD, .name = addr("name"),
+		   .flags = PERF_PERSISTENT_SET_PERIOD | PERF_PERSISTENT_SET_NAME);
 }
 
 static int set_filter(struct target *t)
@@ -496,20 +580,71 @@ TEST_F(fault, disable)
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, disable_all, enable_all));
 }
 
+/* One that is enabled. */
+TEST_F(fault, enable)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	ASSERT_LT(0, join(&self->target));
+	ASSERT_EQ(0, let_go(&self->target));
+	ASSERT_EQ(0, disable_all(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, enable_all, disable_all));
+}
+
+/* One that is cleared. */
+TEST_F(fault, clear)
+{
+	ASSERT_EQ(0, detach_again(&self->target));
+	ASSERT_LT(0, join(&self->target));
+	ASSERT_EQ(0, let_go(&self->target));
+	ASSERT_EQ(0, count_again(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, clear_all, count_again));
+}
+
+/* Two tracepoints instead of the clocks */
+static int open_tracepoints(struct target *t, bool sampling)
+{
+	int err;
+
+	/* Who reads the number of the tracepoint needs more rights than who opens it. */
+	err = become(0);
+	t->attr = sampling ? sampling_attr(TRACEPOINT) : event_attr(TRACEPOINT);
+	t->attr.write_backward = sampling;
+	err = err ?: become(USER) ?: only_capability(CAP_SYS_RESOURCE);
+	close(t->fd);
+	close(t->other);
+	t->fd = event_open(&t->attr, -1, 0, -1, 0);
+	t->other = event_open(&t->attr, -1, 0, -1, 0);
+
+	return err;
+}
+
+/* One that gets another period. */
+TEST_F(fault, period)
+{
+	pin(0);
+	ASSERT_EQ(0, open_tracepoints(&self->target, true));
+	ASSERT_EQ(0, detach_again(&self->target));
+	ASSERT_LT(0, join(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, set_period, set_old_period));
+}
+
+/* One that gets another period and another name: both, or neither. */
+TEST_F(fault, period_and_name)
+{
+	pin(0);
+	ASSERT_EQ(0, open_tracepoints(&self->target, true));
+	ASSERT_EQ(0, detach_again(&self->target));
+	ASSERT_LT(0, join(&self->target));
+	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, set_period_and_name,
+			  set_old_period_and_name));
+}
+
 /* One whose tracepoints get another filter. */
 TEST_F(fault, filter)
 {
 	struct target *t = &self->target;
 
-	/* Who reads the number of the tracepoint needs more rights than who opens it. */
-	ASSERT_EQ(0, become(0));
-	t->attr = event_attr(TRACEPOINT);
-	ASSERT_EQ(0, become(USER));
-	ASSERT_EQ(0, only_capability(CAP_SYS_RESOURCE));
-	close(t->fd);
-	close(t->other);
-	t->fd = event_open(&t->attr, -1, 0, -1, 0);
-	t->other = event_open(&t->attr, -1, 0, -1, 0);
+	ASSERT_EQ(0, open_tracepoints(t, false));
 	t->id = detach(t->fd);
 	ASSERT_LT(0, t->id);
 	ASSERT_EQ(t->id, DETACH(t->other, .id = t->id, .member = 1));

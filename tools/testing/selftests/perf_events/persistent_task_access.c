@@ -265,6 +265,24 @@ TEST_F(task_access, strangers_task)
 	EXPECT_EQ(1, registry_count("ids"));
 }
 
+/* Nor on a program with more rights than I have, though I opened it before that was run. */
+TEST_F(task_access, setuid_program_opened_before)
+{
+	int fd = event_open(&self->attr, self->target.tid, variant->cpu, -1, 0);
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, attach(self->fd));
+	ASSERT_EQ(0, target_setuid_program(&self->target));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, detach(fd));
+	EXPECT_EQ(-EACCES, DETACH(fd, .name = addr("name")));
+	EXPECT_EQ(0, registry_count("ids"));
+	EXPECT_EQ(0, registry_count("events"));
+	ASSERT_EQ(0, become(0));
+	EXPECT_LT(0, detach(fd));
+}
+
 /* Nor join what is a stranger's with an event of mine. */
 TEST_F(task_access, strangers_id)
 {

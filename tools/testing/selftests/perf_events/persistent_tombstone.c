@@ -340,4 +340,55 @@ TEST_F(tombstone, poll)
 	EXPECT_NE(0, p.revents & POLLHUP);
 }
 
+static bool sleeps_in_ppoll(pid_t pid)
+{
+	char path[64], text[512], *name_end;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (!is_in_syscall(pid, __NR_ppoll) || read_file(path, text, sizeof(text)) <= 0)
+		return false;
+	name_end = strrchr(text, ')');
+
+	return name_end && !strncmp(name_end, ") S", 3);
+}
+
+/* Who sleeps until there is more is woken when the last task that it is on is gone. */
+TEST_F(tombstone, wakes_sleeper)
+{
+	struct pollfd p = { .events = POLLIN };
+	int child = 0, status = -1;
+	pid_t sleeper;
+
+	if (!variant->one_cpu && variant->inherit)
+		return;
+
+	self->attr.wakeup_events = 4 * N;
+	/* Cycles pass as long as it lives. */
+	if (variant->cycles)
+		self->attr.sample_period = 1ULL << 40;
+	SET_UP();
+	if (variant->inherit) {
+		child = TELL(SPAWN);
+		ASSERT_LT(0, child);
+	}
+	p.fd = reopen(self->id);
+	ASSERT_LE(0, p.fd);
+	sleeper = fork();
+	ASSERT_LE(0, sleeper);
+	if (!sleeper) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* At the end of a time it would look once more, without having been woken. */
+		_exit(ppoll(&p, 1, NULL, NULL) == 1 && p.revents & POLLHUP ? 0 : 1);
+	}
+	ASSERT_TRUE(eventually(sleeps_in_ppoll(sleeper)));
+
+	END_TARGET();
+	if (variant->inherit) {
+		EXPECT_TRUE(eventually(sleeps_in_ppoll(sleeper)));
+		ASSERT_TRUE(target_end_child(&self->target, child));
+	}
+	ASSERT_TRUE(eventually(waitpid(sleeper, &status, WNOHANG) == sleeper));
+	EXPECT_EQ(0, status);
+}
+
 TEST_HARNESS_MAIN
