@@ -376,8 +376,8 @@ test_recycled() {
 	rm -f "$dir/go"
 	if catch && recycle
 	then
-		kill -CONT $adding
-		wait $adding
+		kill -CONT "$adding"
+		wait "$adding"
 		was=$(count)
 		touch "$dir/go"
 		wait "$busy" || fail "the other process fails"

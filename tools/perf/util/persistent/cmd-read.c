@@ -15,47 +15,12 @@
 #include <linux/time64.h>
 #include <subcmd/parse-options.h>
 #include "debug.h"
-#include "evlist.h"
-#include "evsel.h"
 #include "exits.h"
 #include "info.h"
 #include "json.h"
-#include "pmu.h"
 #include "read.h"
 #include "registry.h"
 #include "reopen.h"
-
-/*
- * Returns what counts are to be multiplied by to get what the unit says. Only
- * clocks and events of PMUs have any.
- */
-double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
-			      char *unit, size_t size)
-{
-	struct evlist *evlist = evlist__new();
-	struct perf_event_attr copy = *attr;
-	struct evsel *evsel = NULL;
-	double scale = 1.0;
-
-	unit[0] = '\0';
-	if (!evlist)
-		return scale;
-
-	if (attr->type == PERF_TYPE_SOFTWARE) {
-		evsel = evsel__new(&copy);
-		if (evsel)
-			evlist__add(evlist, evsel);
-	} else if (attr->type == PERF_TYPE_RAW || !perf_type__is_static(attr->type)) {
-		evsel = evlist__parse_label(evlist, label, attr);
-	}
-
-	if (evsel) {
-		scale = evsel->scale;
-		scnprintf(unit, size, "%s", evsel->unit ?: "");
-	}
-	evlist__put(evlist);
-	return scale;
-}
 
 struct persistent_read {
 	struct persistent_info		info;

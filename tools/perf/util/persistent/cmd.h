@@ -47,7 +47,4 @@ struct persistent_print {
 
 int persistent_print__check(struct persistent_print *print);
 
-double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
-			      char *unit, size_t size);
-
 #endif /* __PERF_PERSISTENT_CMD_H */

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <linux/kernel.h>
 #include <linux/time64.h>
-#include "cmd.h"
 #include "evlist.h"
 #include "evsel.h"
 #include "json.h"
+#include "read.h"
 #include "reopen.h"
 #include "thread.h"
 

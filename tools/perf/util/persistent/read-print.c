@@ -7,7 +7,43 @@
 
 #include <inttypes.h>
 #include <linux/kernel.h>
+#include "evlist.h"
+#include "evsel.h"
 #include "info.h"
+#include "pmu.h"
+#include "reopen.h"
+
+/*
+ * Returns what counts are to be multiplied by to get what the unit says. Only
+ * clocks and events of PMUs have any.
+ */
+double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
+			      char *unit, size_t size)
+{
+	struct evlist *evlist = evlist__new();
+	struct perf_event_attr copy = *attr;
+	struct evsel *evsel = NULL;
+	double scale = 1.0;
+
+	unit[0] = '\0';
+	if (!evlist)
+		return scale;
+
+	if (attr->type == PERF_TYPE_SOFTWARE) {
+		evsel = evsel__new(&copy);
+		if (evsel)
+			evlist__add(evlist, evsel);
+	} else if (attr->type == PERF_TYPE_RAW || !perf_type__is_static(attr->type)) {
+		evsel = evlist__parse_label(evlist, label, attr);
+	}
+
+	if (evsel) {
+		scale = evsel->scale;
+		scnprintf(unit, size, "%s", evsel->unit ?: "");
+	}
+	evlist__put(evlist);
+	return scale;
+}
 
 bool read_line__counted(const struct read_line *line)
 {

@@ -8,7 +8,11 @@
 #include <perf/evsel.h>
 #include "json.h"
 
+struct perf_event_attr;
 struct persistent_details;
+
+double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
+			      char *unit, size_t size);
 
 /*
  * One line of output: a member, with -A one instance of it, or with --per-process those of
