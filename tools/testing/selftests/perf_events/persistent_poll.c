@@ -45,12 +45,15 @@ FIXTURE_SETUP(readers)
 		attr.wakeup_watermark = variant->watermark;
 	}
 	self->fds[0] = event_open(&attr, -1, pin(0), -1, 0);
+	ASSERT_EQ(0, sched_getcpu());
 	if (variant->ring)
 		ASSERT_EQ(0, ring_map(&self->ring, self->fds[0], PAGES, RW));
 	self->id = DETACH(self->fds[0], .buffer_pages = PAGES);
 	ASSERT_LT(0, self->id);
-	for (i = 1; i < READERS; i++)
+	for (i = 1; i < READERS; i++) {
 		self->fds[i] = reopen(self->id);
+		ASSERT_LE(0, self->fds[i]);
+	}
 }
 
 FIXTURE_TEARDOWN_PARENT(readers)
