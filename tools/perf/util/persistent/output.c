@@ -296,38 +296,23 @@ static bool evlist__is_not_lost(struct evlist *evlist __maybe_unused, union perf
 	return event->header.type != PERF_RECORD_LOST;
 }
 
-static void persistent_output__note_time(struct persistent_output *output,
-					 union perf_event *sample)
-{
-	struct evlist *evlist = output->evlist;
-	u64 time = persistent_event__time(evlist, sample);
-
-	if (!evlist__first_sample_time(evlist) || time < evlist__first_sample_time(evlist))
-		evlist__set_first_sample_time(evlist, time);
-	if (time > evlist__last_sample_time(evlist))
-		evlist__set_last_sample_time(evlist, time);
-}
-
-/*
- * For perf script --time and others that are told a part in percent. The kernel writes the
- * samples of a buffer by their times, but for those that interrupt each other: in a task, a
- * softirq, an interrupt, an NMI. So the first and the last are among as many.
- */
+/* For perf script --time and others that are told a part in percent */
 static void persistent_output__note_times(struct persistent_output *output,
 					  struct persistent_buffer *buffer)
 {
-	union perf_event *event = NULL, *last[4] = {};
-	size_t nr = 0;
+	struct evlist *evlist = output->evlist;
+	union perf_event *event = NULL;
+	u64 time;
 
 	while ((event = persistent_buffer__next(buffer, event))) {
 		if (event->header.type != PERF_RECORD_SAMPLE)
 			continue;
-		if (nr < ARRAY_SIZE(last))
-			persistent_output__note_time(output, event);
-		last[nr++ % ARRAY_SIZE(last)] = event;
+		time = persistent_event__time(evlist, event);
+		if (!evlist__first_sample_time(evlist) || time < evlist__first_sample_time(evlist))
+			evlist__set_first_sample_time(evlist, time);
+		if (time > evlist__last_sample_time(evlist))
+			evlist__set_last_sample_time(evlist, time);
 	}
-	for (size_t i = 0; i < min(nr, ARRAY_SIZE(last)); i++)
-		persistent_output__note_time(output, last[i]);
 }
 
 int persistent_output__write(struct persistent_output *output, struct persistent_reader *reader)
