@@ -578,8 +578,8 @@ static int perf_persistent_attach(struct perf_persistent_session *session,
  * to the current task until then.
  *
  * Context: may sleep; takes perf_event_context::mutex.
- * Return: 0, -EINVAL for an event that is not persistent, -EACCES, -EBUSY for a
- * leader whose siblings are persistent
+ * Return: 0, -EINVAL for an event that is not persistent, -EBUSY for a leader whose
+ * siblings are persistent, or as perf_persistent_may_change()
  */
 long perf_persistent_ioctl_attach(struct perf_event *event)
 {

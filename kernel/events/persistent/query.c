@@ -538,7 +538,7 @@ static int perf_persistent_put_info(const struct perf_persistent_answer *a, size
  * Context: may sleep; waits for no lock that is held while user memory is accessed.
  * Return: 0, -EINVAL for an event that neither is persistent nor was until its
  * time ran out, or a struct that is too small, -ESRCH for a session that has ended,
- * -EFAULT, -E2BIG, -ENOMEM
+ * -EFAULT, -E2BIG, -ENOMEM, -EINTR
  */
 long perf_persistent_ioctl_query(const struct perf_persistent_holder *holder,
 				 struct perf_event *event, unsigned int cmd, unsigned long arg)

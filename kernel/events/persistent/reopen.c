@@ -239,7 +239,7 @@ static struct file *perf_persistent_open(struct perf_persistent_session *session
  * Return: a new file descriptor, or
  * * -ENOENT: no such session or instance
  * * -ESRCH: no such task
- * * -EACCES: not entitled
+ * * -EACCES: not entitled; or as perf_persistent_may_read()
  * * -EINVAL: unknown flag or read format, a group, several instances, or more than the id
  *   of a session
  * * -EOPNOTSUPP: the event was opened with another attr

@@ -497,7 +497,7 @@ perf_persistent_set_of(const struct perf_persistent_change *c)
  * -ESRCH if the session has ended, -EALREADY if only its targets have,
  * -ENOENT for a member that there is not, -EACCES, -EPERM, -EEXIST for a name that
  * is taken, -EOPNOTSUPP for a hold by the file that was detached, -EFAULT, -E2BIG,
- * -ENOMEM
+ * -ENOMEM, or as perf_persistent_may_change()
  */
 long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct perf_event *event,
 			       unsigned int cmd, unsigned long arg)

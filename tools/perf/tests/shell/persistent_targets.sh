@@ -171,8 +171,12 @@ test_threads() {
 		[ $tries -gt 0 ] || { fail "there are no threads"; return; }
 	done
 	kill -STOP "$pid"
-	set -- "/proc/$pid/task"/*
-	tids="${2##*/},${3##*/}"
+	tids=
+	for task in "/proc/$pid/task"/*
+	do
+		[ "${task##*/}" = "$pid" ] || tids=$tids,${task##*/}
+	done
+	tids=${tids#,}
 	sleep 0.1
 	was=$(perf persistent read -x, "$name" | cut -d, -f1)
 	must perf record --persistent="$name-2" -c 10 -e $pipe_write --filter 'count == 4' \

@@ -537,14 +537,25 @@ static inline __u64 count(int fd)
 	return read(fd, values, sizeof(values)) < 0 ? -1ULL : values[0];
 }
 
-/* Stay on a CPU; events are opened there */
-static inline int pin(int cpu)
+static inline int try_pin(int cpu)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
+
+	return result(sched_setaffinity(0, sizeof(set), &set));
+}
+
+/* Stay on a CPU; events are opened there */
+static inline int pin(int cpu)
+{
+	int err = try_pin(cpu);
+
+	if (err) {
+		fprintf(stderr, "# cannot stay on CPU %d: %s\n", cpu, strerror(-err));
+		_exit(KSFT_FAIL);
+	}
 
 	return cpu;
 }
