@@ -58,16 +58,14 @@ test_command() {
 	begin "A command runs to its end when the session that is followed ends before"
 	for how in stop ttl
 	do
-		case $how in
-		stop) start ;;
-		ttl) start ,ttl=3s ;;
-		esac
+		start
 		follow perf record -e "persistent/$name/" -o "$dir/data" -- sh -c "$(lasting)"
 		wait_for [ -e "$dir/ready" ] || fail "it does not start: $(cat "$dir/follow")"
 		if [ $how = stop ]
 		then
 			stop
 		else
+			must perf persistent set --ttl 1s "$name"
 			wait_for [ ! -e "$pmu/events/$name" ] || fail "it does not expire"
 		fi
 		sleep 0.5
@@ -124,9 +122,13 @@ test_no_command() {
 	finish
 }
 
+has_trace() {
+	perf trace -h 2>&1 | grep -q -e --event
+}
+
 test_trace() {
 	begin "perf trace waits for its command, too"
-	if ! perf trace -h 2>&1 | grep -q -e --event
+	if ! has_trace
 	then
 		skip "this perf has no trace"
 		return
@@ -162,13 +164,30 @@ test_idle() {
 		stop
 		rm -f "$dir/idle"
 	done
+	must perf record --persistent="$name" -a -m 16 -e page-faults:u -c 1000000000
+	perf top --stdio -d 2 -e "persistent/$name/" <> "$dir/keys" > "$dir/follow" 2>&1 &
+	pid=$!
+	wait_for grep -q PerfTop "$dir/follow" || fail "nothing is shown: $(cat "$dir/follow")"
+	waits_at_most 24 "of perf top"
+	kill "$pid"
+	wait "$pid"
+	pid=
+	if has_trace
+	then
+		follow perf trace -e "persistent/$name/" -- sh -c "$(lasting)"
+		wait_for [ -e "$dir/ready" ] || fail "it does not start: $(cat "$dir/follow")"
+		waits_at_most 24 "of perf trace"
+		touch "$dir/go"
+		wait "$pid"
+		pid=
+	fi
+	stop
 	finish
 }
 
 test_top() {
 	begin "perf top ends with the session, says so, and does not spin"
 	start
-	mkfifo "$dir/keys"
 	perf top --stdio -d 2 -e "persistent/$name/" <> "$dir/keys" > "$dir/follow" 2>&1 &
 	pid=$!
 	wait_for grep -q PerfTop "$dir/follow" || fail "nothing is shown: $(cat "$dir/follow")"
@@ -191,6 +210,7 @@ test_top() {
 }
 
 need_feature
+mkfifo "$dir/keys"
 
 test_command
 test_threads
