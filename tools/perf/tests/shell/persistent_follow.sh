@@ -13,7 +13,7 @@ take_back() {
 }
 
 start() {
-	must perf record --persistent="$name$1" -a -m 16 -e context-switches -c 1000000
+	must perf record --persistent="$name" -a -m 16 -e context-switches -c 1000000
 }
 
 # What a command does: it lasts until it is told, and says that it came to its end

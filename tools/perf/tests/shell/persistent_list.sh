@@ -161,6 +161,29 @@ test_descriptors() {
 	finish
 }
 
+# counters: those of CPU 0 that are held, and that are free
+counters() {
+	perf persistent list --counters 2> "$dir/err" | awk '$1 == 0 { print $2, $3 }'
+}
+
+# Events that must have a counter take all that are free, and the next one gets none.
+all_counters() {
+	before=$(counters)
+	nr=${before#* }
+	events=$(seq "$nr" | sed "s/.*/cycles:D/" | tr "\n" ,)
+	events=${events%,}
+	must perf stat --persistent="$name-all" -C 0 -e "$events"
+	now=$(counters)
+	[ "$now" = "$((${before% *} + nr)) 0" ] ||
+		fail "held and free: '$now' with $nr events more than '$before'"
+	perf persistent read -x, "$name-all" > "$dir/out" 2>&1
+	[ "$(grep -c "^[1-9][0-9]*,,cycles:D,.*,100.00," "$dir/out")" -eq "$nr" ] ||
+		fail "not all $nr have a counter: $(cat "$dir/out")"
+	must_succeed "not counted" perf stat -C 0 -e cycles:D sleep 0.1
+	stop "$name-all"
+	[ "$(counters)" = "$before" ] || fail "'$(counters)' are left, not '$before'"
+}
+
 test_counters() {
 	begin "The list of counters has a line for each CPU, or tells why not"
 	must_fail "cannot be used with" perf persistent list --counters -j
@@ -169,6 +192,7 @@ test_counters() {
 	then
 		must_succeed "^CPU  HELD  FREE  PMU$" perf persistent list --counters
 		and_says "^  0  "
+		all_counters
 	else
 		must_fail "no hardware PMU" perf persistent list --counters
 	fi
