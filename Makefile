@@ -7,6 +7,7 @@
 # T=NAME       only tests with NAME in their name
 # ALL=1        the debug kernel runs as many tests as the plain one
 # MINUTES=N    how long make stress takes (2)
+# CONFIG=FILE  the kernel config for make deb (that of the running kernel)
 # V=N          version of the series that make series writes (1)
 
 O ?= build
@@ -15,7 +16,7 @@ override O := $(abspath $(O))
 # Without BASE, or with the newest, it is empty.
 override BASE := $(filter-out $(shell awk '!/^\#/ { print $$1; exit }' base),$(BASE))
 export O BASE LINUX K T ALL
-unexport V
+unexport V CONFIG
 
 # Those without an architecture in their name are x86_64's.
 KERNELS = $(or $(K),plain$(if $(BASE),, debug arm64$(if $(ALL), arm64-debug)))
@@ -30,7 +31,7 @@ MAKEOVERRIDES :=
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
-.PHONY: help run test stress sanitize shell check bisect series baseline bench tree refresh port deps kernel perf selftests guest clean
+.PHONY: help run test stress sanitize shell check bisect series baseline bench deb installed tree refresh port deps kernel perf selftests guest clean
 
 help: ## Show this text
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r name text; do \
@@ -68,7 +69,7 @@ check: deps tree ## Check the series as its maintainers' scripts would
 bisect: deps tree ## Build what each commit of the series touches, by itself; with ALL=1 in more ways
 	@scripts/bisect
 
-series: deps tree ## Write the series as mails, a folder for each part: build/mail
+series: deps tree ## Write the series as mails, a folder for each part and all in one file: build/mail
 	@scripts/mail $(if $(V),-v $(V))
 
 # Both are of the newest.
@@ -82,6 +83,15 @@ baseline: deps tree ## Without the series: what perf's own suites say, and if ea
 bench: deps tree ## Measure what it costs, beside the base: bench/results.md
 	@scripts/build --arch arm64 plain off perf selftests guest bench base
 	@bench/run arm64
+
+deb: deps tree ## Build Debian packages of the kernel and perf, for a machine of your own
+	@scripts/deps deb
+	@CONFIG=$(CONFIG) scripts/build deb
+
+installed: deps tree ## Install such packages on Debian with systemd, use, upgrade, remove them
+	@scripts/deps deb
+	@scripts/build machine
+	@tests/run installed
 
 # perf, the selftests and the new files are the newest's for any base.
 tree: ## Make or update the kernel tree with the series as a branch, in the build folder

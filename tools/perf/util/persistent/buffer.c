@@ -18,7 +18,6 @@
 #include <linux/ring_buffer.h>
 #include <linux/time64.h>
 #include <linux/zalloc.h>
-#include <perf/event.h>
 #include <internal/lib.h>
 #include <internal/xyarray.h>
 #include <sys/mman.h>
@@ -409,13 +408,4 @@ int persistent_buffer__read(struct persistent_buffer *buffer)
 	if (!err && buffer->in_part)
 		persistent_buffer__keep(buffer, evlist__has_event, 0);
 	return err;
-}
-
-/* NULL begins and ends the walk through what was read. */
-union perf_event *persistent_buffer__next(struct persistent_buffer *buffer,
-					  union perf_event *event)
-{
-	void *next = event ? (void *)event + event->header.size : buffer->data;
-
-	return next < buffer->data + buffer->len ? next : NULL;
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <linux/types.h>
+#include <perf/event.h>
 
 struct evlist;
 struct evsel;
@@ -64,7 +65,14 @@ void persistent_buffer__keep(struct persistent_buffer *buffer, persistent_keep_t
 void persistent_buffer__consume(struct persistent_buffer *buffer);
 void persistent_buffer__consume_older(struct persistent_buffer *buffer, u64 keep);
 void persistent_buffer__munmap(struct mmap *map);
-union perf_event *persistent_buffer__next(struct persistent_buffer *buffer,
-					  union perf_event *event);
+
+/* NULL begins and ends the walk through what was read. */
+static inline union perf_event *persistent_buffer__next(struct persistent_buffer *buffer,
+							union perf_event *event)
+{
+	void *next = event ? (void *)event + event->header.size : buffer->data;
+
+	return next < buffer->data + buffer->len ? next : NULL;
+}
 
 #endif /* __PERF_PERSISTENT_BUFFER_H */

@@ -22,7 +22,6 @@
 #include "reserve.h"
 #include "strbuf.h"
 
-#define MAX_MEMBERS		128
 #define HELD_TIMEOUT_MSEC	10000
 
 /* Members may come and go between the two places that tell of them. */
@@ -46,7 +45,7 @@ struct reserve_session {
 	int	fd;
 	bool	all;
 	char	types[4096];
-	DECLARE_BITMAP(members, MAX_MEMBERS);
+	DECLARE_BITMAP(members, PERSISTENT_MAX_MEMBERS);
 };
 
 /* Side-band goes on, since it is what names the tasks that are started meanwhile. */
@@ -72,12 +71,12 @@ static int reserve__choose_types(const struct reserve *reserve, struct reserve_s
 	int nr = 0;
 	u32 type;
 
-	bitmap_zero(chosen, MAX_MEMBERS);
+	bitmap_zero(chosen, PERSISTENT_MAX_MEMBERS);
 	if (persistent__value(session->id, "types", types, sizeof(types)) < 0)
 		return -ENOENT;
 
 	*end = '\0';
-	while ((line = strsep(&rest, "\n")) && nr < MAX_MEMBERS) {
+	while ((line = strsep(&rest, "\n")) && nr < PERSISTENT_MAX_MEMBERS) {
 		if (sscanf(line, "%u:%llx", &type, &config) == 2 &&
 		    reserve__wants(reserve, type, config)) {
 			__set_bit(nr, chosen);
@@ -95,18 +94,18 @@ static int session__members(const struct reserve_session *session, unsigned long
 	struct perf_persistent_query query;
 	int nr = persistent__query_instances(session->fd, &query, &instances);
 
-	bitmap_zero(members, MAX_MEMBERS);
+	bitmap_zero(members, PERSISTENT_MAX_MEMBERS);
 	for (int i = 0; i < nr; i++)
-		__set_bit(instances[i].member % MAX_MEMBERS, members);
+		__set_bit(instances[i].member % PERSISTENT_MAX_MEMBERS, members);
 	free(instances);
-	return nr < 0 ? nr : (int)bitmap_weight(members, MAX_MEMBERS);
+	return nr < 0 ? nr : (int)bitmap_weight(members, PERSISTENT_MAX_MEMBERS);
 }
 
 /* What sysfs has in the order of the numbers, by number */
 static int reserve__choose_members(const struct reserve *reserve, struct reserve_session *session)
 {
-	DECLARE_BITMAP(chosen, MAX_MEMBERS);
-	DECLARE_BITMAP(members, MAX_MEMBERS);
+	DECLARE_BITMAP(chosen, PERSISTENT_MAX_MEMBERS);
+	DECLARE_BITMAP(members, PERSISTENT_MAX_MEMBERS);
 	int nr = 0, nr_types = -1, place = 0;
 	unsigned int member;
 
@@ -119,11 +118,11 @@ static int reserve__choose_members(const struct reserve *reserve, struct reserve
 	if (nr != nr_types)
 		return -EAGAIN;
 
-	for_each_set_bit(member, members, MAX_MEMBERS) {
+	for_each_set_bit(member, members, PERSISTENT_MAX_MEMBERS) {
 		if (test_bit(place++, chosen))
 			__set_bit(member, session->members);
 	}
-	session->all = bitmap_equal(members, session->members, MAX_MEMBERS);
+	session->all = bitmap_equal(members, session->members, PERSISTENT_MAX_MEMBERS);
 	return 0;
 }
 
@@ -147,7 +146,8 @@ static int session__count_unheld(const struct reserve_session *session)
 	int nr = persistent__query_instances(session->fd, &query, &instances), unheld = 0;
 
 	for (int i = 0; i < nr; i++) {
-		if (session->all || test_bit(instances[i].member % MAX_MEMBERS, session->members))
+		if (session->all ||
+		    test_bit(instances[i].member % PERSISTENT_MAX_MEMBERS, session->members))
 			unheld += !instance__stands_still(&instances[i]);
 	}
 	free(instances);
@@ -178,7 +178,7 @@ static int session__hold(const struct reserve_session *session)
 	if (session->all)
 		return persistent__set(session->fd, &set);
 
-	for_each_set_bit(member, session->members, MAX_MEMBERS) {
+	for_each_set_bit(member, session->members, PERSISTENT_MAX_MEMBERS) {
 		set.member = member + 1;
 		err = persistent__set(session->fd, &set);
 		/* This member has gone, others may be there. */
@@ -209,11 +209,11 @@ static const char *session__strerror(u32 id, int err, char *buf, size_t size)
 /* Returns whether something of it is held, or a negative error. */
 static int reserve__hold(const struct reserve *reserve, struct reserve_session *session)
 {
-	DECLARE_BITMAP(chosen, MAX_MEMBERS);
+	DECLARE_BITMAP(chosen, PERSISTENT_MAX_MEMBERS);
 	int err = reserve__choose_types(reserve, session, chosen);
 
 	/* Those that nothing is wanted of may be such as cannot be held. */
-	if (err < 0 || bitmap_empty(chosen, MAX_MEMBERS))
+	if (err < 0 || bitmap_empty(chosen, PERSISTENT_MAX_MEMBERS))
 		return min(err, 0);
 
 	session->fd = persistent__open_session(session->id);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <linux/bitops.h>
 #include <linux/err.h>
 #include <linux/kernel.h>
 #include <linux/zalloc.h>
@@ -296,23 +297,51 @@ static bool evlist__is_not_lost(struct evlist *evlist __maybe_unused, union perf
 	return event->header.type != PERF_RECORD_LOST;
 }
 
-/* For perf script --time and others that are told a part in percent */
+/* Where in a sample the time is, when it is there in those of all events; otherwise -1 */
+static int evlist__time_position(struct evlist *evlist)
+{
+	const u64 before = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID;
+	const u64 types = before | PERF_SAMPLE_TIME;
+	struct evsel *evsel;
+	u64 type = 0;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (evsel__is_dummy_event(evsel))
+			continue;
+		if (type && type != (evsel->core.attr.sample_type & types))
+			return -1;
+		type = evsel->core.attr.sample_type & types;
+	}
+	return type & PERF_SAMPLE_TIME ? (int)hweight64(type & before) : -1;
+}
+
+/*
+ * For perf script --time and others that are told a part in percent. To look up the event
+ * of each sample would take more time than all else that is done with it.
+ */
 static void persistent_output__note_times(struct persistent_output *output,
 					  struct persistent_buffer *buffer)
 {
 	struct evlist *evlist = output->evlist;
+	u64 first = evlist__first_sample_time(evlist), last = evlist__last_sample_time(evlist);
+	int position = evlist__time_position(evlist);
+	size_t end = offsetof(union perf_event, sample.array[position + 1]);
 	union perf_event *event = NULL;
 	u64 time;
 
 	while ((event = persistent_buffer__next(buffer, event))) {
 		if (event->header.type != PERF_RECORD_SAMPLE)
 			continue;
-		time = persistent_event__time(evlist, event);
-		if (!evlist__first_sample_time(evlist) || time < evlist__first_sample_time(evlist))
-			evlist__set_first_sample_time(evlist, time);
-		if (time > evlist__last_sample_time(evlist))
-			evlist__set_last_sample_time(evlist, time);
+		if (position >= 0 && event->header.size >= end)
+			time = event->sample.array[position];
+		else
+			time = persistent_event__time(evlist, event);
+		if (!first || time < first)
+			first = time;
+		last = max(last, time);
 	}
+	evlist__set_first_sample_time(evlist, first);
+	evlist__set_last_sample_time(evlist, last);
 }
 
 int persistent_output__write(struct persistent_output *output, struct persistent_reader *reader)

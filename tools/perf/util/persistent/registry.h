@@ -11,6 +11,9 @@
 /* "rwxrwxrwx" with the final NUL */
 #define PERSISTENT_MODE_SIZE	10
 
+/* Members that a session has at most */
+#define PERSISTENT_MAX_MEMBERS	128
+
 /*
  * Persistent events live in the kernel's registry, not in a process. What
  * anybody may know about them is in sysfs; the rest the kernel tells on a file

@@ -21,7 +21,6 @@
 #include "target.h"
 
 /* Numbers of members, perf_event_detach::member, are below that. */
-#define PERSISTENT_MAX_MEMBERS	128
 
 /* perf leaves out CPUs that are not online; here all are recorded or none. */
 static int persistent__check_cpus(const struct target *target)

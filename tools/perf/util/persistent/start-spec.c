@@ -183,19 +183,6 @@ static int persistent_spec__parse_one(struct persistent_spec *spec, const char *
 	return -EINVAL;
 }
 
-static bool is_in_group(gid_t gid)
-{
-	int nr = getgroups(0, NULL);
-	gid_t *gids = nr > 0 ? calloc(nr, sizeof(*gids)) : NULL;
-	bool ret = gid == getegid();
-
-	nr = gids ? getgroups(nr, gids) : 0;
-	for (int i = 0; i < nr && !ret; i++)
-		ret = gids[i] == gid;
-	free(gids);
-	return ret;
-}
-
 /* As for files. The kernel would say so at the end of the set-up. */
 static int persistent_spec__check_rights(struct persistent_spec *spec, const char *text)
 {
@@ -203,7 +190,8 @@ static int persistent_spec__check_rights(struct persistent_spec *spec, const cha
 
 	if (spec->set & PERF_PERSISTENT_SET_UID)
 		what = "owner= needs CAP_PERFMON";
-	else if (spec->set & PERF_PERSISTENT_SET_GID && !is_in_group(spec->gid))
+	else if (spec->set & PERF_PERSISTENT_SET_GID && spec->gid != getegid() &&
+		 !group_member(spec->gid))
 		what = "group= needs CAP_PERFMON, or a group that you are in";
 	if (!what || perf_cap__capable(CAP_PERFMON))
 		return 0;

@@ -12,9 +12,7 @@
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include <perf/cpumap.h>
-
-/* A session has at most so many. */
-#define PERSISTENT_MEMBERS	128
+#include "registry.h"
 
 /* As sysfs writes it: software, PERF_COUNT_SW_DUMMY */
 #define PERSISTENT_SIDE_BAND	"1:0x9"
@@ -25,12 +23,12 @@
  */
 int persistent__drop_side_band(const char *types, struct perf_persistent_info *instances, int nr)
 {
-	bool side_band[PERSISTENT_MEMBERS] = {}, known[PERSISTENT_MEMBERS] = {};
+	bool side_band[PERSISTENT_MAX_MEMBERS] = {}, known[PERSISTENT_MAX_MEMBERS] = {};
 	int left = 0;
 
 	for (int i = 0; i < nr; i++)
-		known[instances[i].member % PERSISTENT_MEMBERS] = true;
-	for (int i = 0; i < PERSISTENT_MEMBERS && *types; i++) {
+		known[instances[i].member % PERSISTENT_MAX_MEMBERS] = true;
+	for (int i = 0; i < PERSISTENT_MAX_MEMBERS && *types; i++) {
 		if (!known[i])
 			continue;
 		side_band[i] = strstarts(types, PERSISTENT_SIDE_BAND "\n") ||
@@ -39,7 +37,7 @@ int persistent__drop_side_band(const char *types, struct perf_persistent_info *i
 		types += *types == '\n';
 	}
 	for (int i = 0; i < nr; i++) {
-		if (!side_band[instances[i].member % PERSISTENT_MEMBERS])
+		if (!side_band[instances[i].member % PERSISTENT_MAX_MEMBERS])
 			instances[left++] = instances[i];
 	}
 	/* There is nothing else. */
