@@ -5,7 +5,7 @@
 # LINUX=DIR    a kernel tree of your own as the base, instead of Debian's package
 # K=KERNEL     plain, debug, arm64 or arm64-debug only
 # T=NAME       only tests with NAME in their name
-# ALL=1        the debug kernel runs as many tests as the plain one
+# ALL=1        the other kernels run as many tests as the plain one of the newest base
 # MINUTES=N    how long make stress takes (2)
 # CONFIG=FILE  the kernel config for make deb (that of the running kernel)
 # V=N          version of the series that make series writes (1)
@@ -86,7 +86,7 @@ bench: deps tree ## Measure what it costs, beside the base: bench/results.md
 
 deb: deps tree ## Build Debian packages of the kernel and perf, for a machine of your own
 	@scripts/deps deb
-	@CONFIG=$(CONFIG) scripts/build deb
+	@CONFIG='$(CONFIG)' scripts/build deb
 
 installed: deps tree ## Install such packages on Debian with systemd, use, upgrade, remove them
 	@scripts/deps deb

@@ -66,7 +66,7 @@ test_exact() {
 	relay "$1"
 	shift
 	round=1
-	while [ $round -le 10 ]
+	while [ $round -le 5 ]
 	do
 		must perf persistent add --pid "$relay" "$@" "$name"
 		was=$(count)
@@ -208,7 +208,7 @@ test_opened() {
 	touch "$dir/change"
 	add_and_drop $other &
 	changing=$!
-	for _ in $(seq 15)
+	for _ in $(seq 5)
 	do
 		must perf record -e "persistent/$name/" -o "$dir/opened" -- true
 		must perf stat -e "persistent/$name/" -- true

@@ -302,15 +302,16 @@ static int evlist__time_position(struct evlist *evlist)
 {
 	const u64 before = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID;
 	const u64 types = before | PERF_SAMPLE_TIME;
-	struct evsel *evsel;
+	struct evsel *evsel, *last = NULL;
 	u64 type = 0;
 
 	evlist__for_each_entry(evlist, evsel) {
 		if (evsel__is_dummy_event(evsel))
 			continue;
-		if (type && type != (evsel->core.attr.sample_type & types))
+		if (last && type != (evsel->core.attr.sample_type & types))
 			return -1;
 		type = evsel->core.attr.sample_type & types;
+		last = evsel;
 	}
 	return type & PERF_SAMPLE_TIME ? (int)hweight64(type & before) : -1;
 }

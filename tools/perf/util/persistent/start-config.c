@@ -20,8 +20,6 @@
 #include "stat.h"
 #include "target.h"
 
-/* Numbers of members, perf_event_detach::member, are below that. */
-
 /* perf leaves out CPUs that are not online; here all are recorded or none. */
 static int persistent__check_cpus(const struct target *target)
 {
