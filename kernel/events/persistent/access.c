@@ -41,9 +41,9 @@ static unsigned int sysctl_perf_persistent_max = 65536;
 static unsigned int sysctl_perf_persistent_max_ttl = 3600;
 
 /*
- * Raw samples show what a tracepoint saw, but for those that a task may see of
- * its own, and the events of ftrace itself show where the kernel went; merely to
- * count the others is no secret.
+ * The events of ftrace itself show the control flow of the kernel, even if they
+ * are only counted. Other tracepoints reveal data in raw samples only, and any
+ * task may have those of TRACE_EVENT_FL_CAP_ANY about itself.
  */
 static unsigned int perf_persistent_tracepoint_needs(struct perf_event *event)
 {
@@ -63,11 +63,11 @@ static unsigned int perf_persistent_tracepoint_needs(struct perf_event *event)
 }
 
 /**
- * perf_persistent_needs - what the opener of an event has to be allowed
+ * perf_persistent_needs - permissions that opening an event needs
  * @event: event
  *
- * Drivers that check the caller for themselves do so only when an event is opened;
- * their events need the capability.
+ * Some drivers check the caller themselves, but only when an event is opened.
+ * Their events need CAP_PERFMON here.
  *
  * Return: mask of PERF_NEED_*, for perf_event_allow()
  */
@@ -102,7 +102,7 @@ static int perf_persistent_may_open_target(struct perf_event_attr *attr, struct 
 	bool allowed;
 	int err;
 
-	/* What the target may do must not change as we look at it. */
+	/* Keep exec() from changing the credentials of the target meanwhile. */
 	err = down_read_interruptible(&task->signal->exec_update_lock);
 	if (err)
 		return err;
@@ -131,7 +131,7 @@ int perf_persistent_may_open(struct perf_event *event)
 	return err == -EPERM ? -EACCES : err;
 }
 
-/* What it takes to see the events that write to a buffer, but are not in a session */
+/* Permissions for the events that write to @rb, but are not in @session */
 static unsigned int perf_persistent_sharer_needs(struct perf_buffer *rb,
 						 const struct perf_persistent_session *session,
 						 struct task_struct *target)
@@ -166,9 +166,10 @@ static unsigned int perf_persistent_sharer_needs(struct perf_buffer *rb,
  * @event:   event that is going to be detached
  * @session: its session, which the caller may control
  *
- * A buffer shows all events that write to it, so the caller must be allowed those
- * that are not in the session. Whoever redirects an event to the buffer later has
- * the file that was detached from its maker, and shows the event on purpose.
+ * A buffer shows the records of all events that write to it, so the caller must
+ * be allowed to open those that are not in the session. Events that are
+ * redirected to the buffer later need no check: that takes the file that was
+ * detached, so whoever does it shares the event on purpose.
  *
  * Context: may sleep; takes perf_persistent_mutex.
  * Return: 0, -EACCES, or what a security module answers
@@ -311,11 +312,11 @@ int perf_persistent_may_change(struct perf_persistent_session *session, unsigned
  * perf_persistent_may_open_session - whether the caller may have a file of a session
  * @session: session
  *
- * What is done through the file asks for more. The owner can change the mode, whatever
- * it is.
+ * Each operation on the file checks for the right that it needs. The owner of a
+ * session that is not privileged can always open it, to change the mode.
  *
  * Context: may sleep; takes perf_persistent_mutex.
- * Return: true if the mode gives him any right, or it is his
+ * Return: true if the mode grants the caller any right, or the caller owns it
  */
 bool perf_persistent_may_open_session(struct perf_persistent_session *session)
 {
@@ -331,8 +332,8 @@ bool perf_persistent_may_open_session(struct perf_persistent_session *session)
  * perf_persistent_may_write - whether the caller may write to a buffer
  * @event: event that the caller has open
  *
- * The targets were asked when it was opened: that takes a lock within which
- * exec() takes the mmap_lock.
+ * Access to the target was checked when the event was opened. It cannot be
+ * checked here: exec() takes the mmap_lock inside exec_update_lock.
  *
  * Context: may sleep, with the mmap_lock held; perf_persistent_mutex is not held.
  * Return: 0, or -EACCES, also if the event is in no session any more, or what a
@@ -357,8 +358,8 @@ int perf_persistent_may_write(struct perf_event *event)
 }
 
 /**
- * perf_persistent_check_ttl - hold a time to live against the limit
- * @ttl: ns, or 0 for the default: none for those who may, the longest for others
+ * perf_persistent_check_ttl - check a time to live against the limit
+ * @ttl: ns, or 0 for the default: none, or the limit without CAP_PERFMON
  *
  * Return: 0 or -EINVAL
  */
@@ -375,7 +376,7 @@ int perf_persistent_check_ttl(u64 *ttl)
 	return *ttl > max ? -EINVAL : 0;
 }
 
-/* What remains of the limit for those who have the capability */
+/* The limit for the caller; only CAP_PERFMON may use the reserve. */
 static unsigned int perf_persistent_limit(void)
 {
 	unsigned int max = READ_ONCE(sysctl_perf_persistent_max);
@@ -422,7 +423,7 @@ static struct ctl_table perf_persistent_sysctls[] = {
 		.data		= &sysctl_perf_persistent_max,
 		.maxlen		= sizeof(unsigned int),
 		.mode		= 0644,
-		/* Less than the number that it is compared with can become */
+		/* Compared with perf_persistent_count, which is an int */
 		.proc_handler	= proc_douintvec_minmax,
 		.extra2		= SYSCTL_INT_MAX,
 	},
@@ -439,7 +440,7 @@ static struct ctl_table perf_persistent_sysctls[] = {
 
 static int __init perf_persistent_access_init(void)
 {
-	/* In other user namespaces, what the one that they are in has left */
+	/* Other user namespaces are limited by those that they are in. */
 	init_user_ns.ucount_max[UCOUNT_PERF_PERSISTENT] = PERF_PERSISTENT_USER;
 	register_sysctl_init("kernel", perf_persistent_sysctls);
 

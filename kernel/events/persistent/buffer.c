@@ -264,9 +264,9 @@ void perf_persistent_buffer_free(struct perf_buffer *rb)
  * Return: 1 if perf_event::rb is pinned, 0 if there is none, or
  * * -EINVAL: not a power of two, not the size of the buffer there is, or a
  *   buffer that is written forward and overwritten
- * * -EACCES: the buffer of another user, or an overwriting one that somebody can
- *   write to
- * * -EBUSY: a buffer to be consumed to which several mappings can write
+ * * -EACCES: the buffer of another user, or an overwrite buffer that is or was
+ *   mapped writable
+ * * -EBUSY: a discard buffer with several writable mappings
  * * -EPERM: no more memory can be locked
  * * -ENOBUFS: the buffer has ended meanwhile: try again
  */
@@ -357,8 +357,8 @@ void perf_persistent_vma_close(struct perf_buffer *rb, struct vm_area_struct *vm
 }
 
 /*
- * Who can write to the first page of a buffer that is overwritten can mislead
- * its readers, and has no use for it: note it for good, or refuse it.
+ * Nobody needs to write to the first page of an overwrite buffer, and doing so
+ * can mislead its readers: refuse it, or record it for good.
  */
 static int perf_persistent_buffer_allow_write(struct perf_buffer *rb)
 {
@@ -380,8 +380,8 @@ static int perf_persistent_buffer_allow_write(struct perf_buffer *rb)
  * @rb:	 buffer, existing or new
  * @vma: mapping, not yet counted
  *
- * A pinned buffer is mapped for reading only, for good, but for one mapping of
- * one that is consumed.
+ * All mappings of a pinned buffer stay read-only, except for one consumer of a
+ * discard buffer.
  *
  * Return: 0, -EACCES if only reading is allowed, -EBUSY if there is a consumer.
  */

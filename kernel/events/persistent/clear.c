@@ -2,9 +2,9 @@
 /*
  * Persistent perf events: clearing, after which counts and buffers begin anew.
  *
- * Neither the event nor its buffer change. It is noted how far they are, and QUERY
- * and the views that are opened afterwards begin there. So whoever is reading
- * already misses nothing.
+ * Neither the event nor its buffer changes. Only their current positions are
+ * recorded; QUERY, and views that are opened later, begin there. So nobody who
+ * is reading already misses anything.
  */
 #include <linux/timekeeping.h>
 

@@ -94,8 +94,8 @@ static int perf_persistent_check_event(struct perf_event *event)
 }
 
 /*
- * A group that loses its leader falls apart, and an event that has lost its CPU
- * does not get it back.
+ * Refuse an event that cannot count again: it has ended, its PMU is gone, or it
+ * has left its context and is not parked.
  */
 static int perf_persistent_check_state(struct perf_event *event)
 {
@@ -104,7 +104,7 @@ static int perf_persistent_check_state(struct perf_event *event)
 	if (event->persistent->ended || event->state <= PERF_EVENT_STATE_REVOKED)
 		return -ENODEV;
 
-	/* AUX as well; others may be in the way for good. */
+	/* No AUX area, and no PMU that others could not use any more. */
 	if (event->pmu->setup_aux || (event->pmu->capabilities & PERF_PMU_CAP_EXCLUSIVE))
 		return -EOPNOTSUPP;
 
@@ -157,12 +157,14 @@ static bool perf_persistent_is_measured(struct perf_event_context *ctx,
 }
 
 /*
- * A member measures a task once on a CPU, or on all, by an event of the task's own or by
- * one that it inherited, so that programs can open and detach an event for each thread
- * there is and let the kernel sort out those that have it already.
+ * A member measures a task only once on a CPU, or on all CPUs, by an event of
+ * the task or by one that it inherited. So a program can open and detach an
+ * event for every thread, and the kernel refuses those that are measured
+ * already.
  *
- * fork() can add to neither: a new task has what its parent has, and nothing of its own
- * yet. But what the event was passed on to before it joins can have joined by itself:
+ * fork() cannot break this rule: a new task inherits from its parent and has
+ * no event of its own yet. But a child that inherited the event before the
+ * event joins the session may have joined with an event of its own:
  *
  *   CPU0                          CPU1
  *
@@ -230,7 +232,7 @@ static int perf_persistent_insert(struct perf_persistent_session *session,
 	return 0;
 }
 
-/* What DETACH allocates */
+/* Objects that DETACH allocates */
 struct perf_persistent_parts {
 	struct perf_persistent_session	*session;
 	struct perf_persistent_instance	*inst;
@@ -380,9 +382,9 @@ static int perf_persistent_try_detach(struct perf_event *event,
 }
 
 /*
- * Wait for a child of the target that began before the event was there, and has not
- * inherited it, until the child can be found. Otherwise nobody would know that there is
- * one yet to open an event for:
+ * If the target is forking a child that did not inherit the event, wait until
+ * the child can be found. Otherwise, a program that opens an event for every
+ * thread would miss it:
  *
  *   target: fork()                      opener
  *

@@ -86,7 +86,7 @@ static bool perf_persistent_wants_hold(struct perf_event *event)
 }
 
 /**
- * perf_persistent_update_hold - have an event do as the holds of its session say
+ * perf_persistent_update_hold - apply the holds of its session to an event
  * @event: event that the caller has as a user
  *
  * An event that is not in a session is not held.

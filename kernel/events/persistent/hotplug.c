@@ -49,14 +49,14 @@ int perf_persistent_park_new(struct perf_event *event, const struct perf_event *
 {
 	lockdep_assert_held(&perf_cpu_ctx(event->cpu)->mutex);
 
-	/* Whether a leader on another CPU is refused is not said here. */
+	/* perf_event_open() refuses a leader on another CPU later. */
 	if (online && !(leader && leader->cpu == event->cpu && perf_event_is_parked(leader)))
 		return 0;
 
 	if (!(flags & PERF_FLAG_OFFLINE_CPU) || !cpu_present(event->cpu))
 		return -ENODEV;
 
-	/* While it is parked, nobody sees that it excludes others. */
+	/* Checks for exclusive events would miss a parked one. */
 	if (event->pmu->capabilities & PERF_PMU_CAP_EXCLUSIVE)
 		return -EOPNOTSUPP;
 

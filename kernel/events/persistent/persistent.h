@@ -28,7 +28,7 @@
 /* Instances of a session; QUERY makes a list of them */
 #define PERF_PERSISTENT_INSTANCES		65536
 
-/* What the ioctls know */
+/* Flags that the ioctls accept */
 #define PERF_PERSISTENT_DETACH_ALL		PERF_DETACH_UNCOMMITTED
 #define PERF_PERSISTENT_SET_ALL		(PERF_PERSISTENT_SET_NAME |	\
 					 PERF_PERSISTENT_SET_TTL |	\
@@ -95,12 +95,12 @@ struct perf_persistent_name {
  * @gid:	   group
  * @mode:	   PERF_PERSISTENT_* rights of owner, group and others
  * @needs:	   PERF_NEED_* of all instances that it ever had
- * @nr_running:	   instances that count for a task, or for a child of one
- * @nr_exited:	   instances whose task and its children are all over
- * @exited:	   the last one that ran is over, and that is yet to be announced
- * @announce:	   does so
- * @nr_holds:	   files that hold all instances, or those of the member with the
- *		   number - 1, whether there is one or not
+ * @nr_running:	   instances that still count for a task, or for a child of it
+ * @nr_exited:	   instances whose task and its children have all ended
+ * @exited:	   the last target has ended, but the uevent is not sent yet
+ * @announce:	   sends that uevent
+ * @nr_holds:	   [0]: files that hold all instances; [N + 1]: files that hold
+ *		   those of member N, which need not exist
  * @created:	   CLOCK_BOOTTIME, ns
  * @deadline:	   CLOCK_BOOTTIME, ns; 0 for none
  * @expired:	   it has passed, and the instances are being ended
@@ -220,11 +220,12 @@ struct perf_persistent_detach {
 
 /**
  * struct perf_persistent_holder - what an open file holds
- * @session: that the file is of; of a view, the one that it holds instances of, or NULL
- * @holds:   bits by the index of perf_persistent_session::nr_holds
+ * @session: for a file of a session, that session; for a view, the session
+ *	     whose instances it holds, or NULL
+ * @holds:   bitmap with the indices of perf_persistent_session::nr_holds
  *
- * Protected by perf_persistent_session::control of the session that the file, or its
- * event, is of.
+ * Protected by perf_persistent_session::control of the session that the file or
+ * its event belongs to.
  */
 struct perf_persistent_holder {
 	struct perf_persistent_session	*session;
@@ -370,7 +371,7 @@ void perf_persistent_session_show(struct perf_persistent_session *session, struc
 struct file *perf_persistent_view_open(struct perf_event *event,
 				       const struct perf_event_attr *attr, int f_flags);
 
-/* How far a value has come from where it was @then, if it was not reset meanwhile */
+/* Increase of a value since @then, or all of it if it was reset meanwhile */
 static inline u64 perf_persistent_since(u64 now, u64 then)
 {
 	return now < then ? now : now - then;

@@ -43,9 +43,9 @@ struct perf_persistent_answer {
 };
 
 /*
- * A task and its child may have swapped contexts, so that the event that was opened
- * ended with the child; and children go on when the task has ended. It is over when
- * nothing is left that counts for it.
+ * The event that was opened may end while its children still count: its task
+ * has exited, or had swapped contexts with a child that has. The state is
+ * final only when nothing is left that counts for the target.
  */
 static enum perf_event_state perf_persistent_family_state(struct perf_event *event)
 {
@@ -62,11 +62,11 @@ static enum perf_event_state perf_persistent_family_state(struct perf_event *eve
 }
 
 /**
- * perf_persistent_state - what an event does
+ * perf_persistent_state - state of an event, as user space sees it
  * @event: event that was detached
  *
- * Without perf_event::child_mutex a child that is just ending may stand for others that
- * go on.
+ * Without perf_event::child_mutex, this may be the state of a child that is
+ * exiting while other children go on.
  *
  * Return: enum perf_persistent_state
  */
@@ -152,7 +152,7 @@ static pid_t perf_persistent_tgid(struct perf_event *event,
 	return inst ? pid_vnr(inst->tgid) : task_tgid_vnr(task);
 }
 
-/* Which one it is, and what anybody may know of it */
+/* Fill in the numbers, the state, the CPU and the task. */
 static void perf_persistent_info_identify(struct perf_persistent_info *info,
 					  struct perf_event *event)
 {
@@ -266,9 +266,10 @@ static void perf_persistent_read_head(void *info)
 }
 
 /*
- * The reserved head, beyond which a record may be half written. Read on the CPU
- * that writes, it covers everything that was reserved there before the call:
- * whatever a reader has copied until now and the head has not passed is whole.
+ * Get the reserved head: records beyond it may be incomplete. It is read on the
+ * CPU that writes, so it covers everything that was reserved there before the
+ * call. Data that a reader copied before, and that the head has not passed, is
+ * intact.
  */
 static u64 perf_persistent_reserved_head(struct perf_event *event, struct perf_buffer *rb)
 {
@@ -383,7 +384,7 @@ static void perf_persistent_fill_instance(struct perf_persistent_answer *a,
 	perf_persistent_fill_offline(a, inst);
 }
 
-/* What an event tells of itself, in a session or after its end */
+/* Fill in the parts that do not need the session: it may have ended. */
 static int perf_persistent_fill_event(struct perf_persistent_answer *a, struct perf_event *event)
 {
 	int err;
@@ -499,7 +500,7 @@ static int perf_persistent_put_parts(struct perf_persistent_answer *a,
 	if (err)
 		return err;
 
-	/* What the caller has said comes back, with the full sizes. */
+	/* Return the caller's addresses, with the full sizes. */
 	a->info.attr = u->attr;
 	a->info.label = u->label;
 	a->info.filter = u->filter;

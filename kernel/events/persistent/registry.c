@@ -116,12 +116,12 @@ bool perf_persistent_is_in(struct perf_event *event,
 }
 
 /**
- * perf_persistent_selects - whether something is about an event
+ * perf_persistent_selects - whether a choice of members includes an event
  * @member: number of the member + 1, or 0 for all
  * @event:  event that was in the session
  *
  * Context: may sleep; takes perf_persistent_mutex.
- * Return: true if the event is of the member, and in a session yet
+ * Return: true if the event is still in a session and belongs to the member
  */
 bool perf_persistent_selects(u32 member, struct perf_event *event)
 {
@@ -398,8 +398,9 @@ perf_persistent_get_next(struct perf_persistent_session *session, u32 *nr)
  * @inst:    new instance
  * @new:     new member; NULL on return if it was taken
  *
- * An instance of the same task has ended, since the caller found nothing that
- * measures the task. It is found by its number from now on.
+ * The caller has checked that the member does not measure the task. So an older
+ * instance with the same key has ended; this one takes its place in the table,
+ * and the older one can only be found by its number.
  *
  * Return: 0, or -EEXIST if the member has one like it, -EINVAL if the member is
  * another event, -EAGAIN if there are too many, -ENOMEM; nothing has changed then

@@ -113,8 +113,8 @@ perf_persistent_get_cgroup_event(struct perf_persistent_session *session, int cp
 }
 
 /*
- * Fields that programs set without meaning them: a view has no children of its own,
- * filters nothing, and an identifier in samples that it does not take.
+ * Ignore fields that programs set although they mean nothing to a view: it has
+ * no children, excludes nothing by itself, and takes no samples.
  */
 static void perf_persistent_tolerate(struct perf_event_attr *attr)
 {

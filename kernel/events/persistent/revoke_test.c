@@ -121,7 +121,7 @@ static void perf_persistent_revoke_parked_test(struct kunit *test)
 	revoke_end(event);
 }
 
-/* What its PMU has left already cannot be detached. */
+/* An event whose PMU is gone already cannot be detached. */
 static void perf_persistent_revoked_before_test(struct kunit *test)
 {
 	const struct perf_persistent_detach d = { };
@@ -160,7 +160,7 @@ static struct task_struct *revoke_read_start(struct kunit *test, struct perf_eve
 	return reader;
 }
 
-/* Who reads while the PMU goes away does not look for what it had. */
+/* Reading an event while its PMU goes away does not use data of that PMU. */
 static void perf_persistent_revoke_read_test(struct kunit *test)
 {
 	struct task_struct *reader;

@@ -26,9 +26,9 @@
 #include "persistent.h"
 
 /*
- * Ends sessions, and announces that their targets have. Ending waits for whoever has the
- * context of an event locked, and may wait long: as many may, so that one user with all
- * of his does not stop others'.
+ * Ends sessions, and announces the loss of their last targets. Ending a
+ * session may wait long for the lock of a context: allow as many workers as
+ * possible, so that the sessions of one user do not delay those of others.
  */
 static struct workqueue_struct *perf_persistent_wq;
 

@@ -15,19 +15,19 @@
 #include "../internal.h"
 #include "persistent.h"
 
-/* What must not be reported any more afterwards */
+/* SET of these waits until nothing that they exclude is being reported. */
 #define PERF_PERSISTENT_SET_STOPS	(PERF_PERSISTENT_SET_DISABLE | PERF_PERSISTENT_SET_HOLD | \
 					 PERF_PERSISTENT_SET_FILTER | PERF_PERSISTENT_SET_PERIOD)
 
-/* What may be reported from then on, of targets that are alive */
+/* SET of these needs a target that is alive. */
 #define PERF_PERSISTENT_SET_REPORTED	(PERF_PERSISTENT_SET_ENABLE | PERF_PERSISTENT_SET_PERIOD | \
 					 PERF_PERSISTENT_SET_FILTER)
 
-/* What the owner may do without the rights to open the events */
+/* The owner may do these without the rights to open the events. */
 #define PERF_PERSISTENT_SET_OWN		(PERF_PERSISTENT_SET_DISABLE | PERF_PERSISTENT_SET_TTL | \
 					 PERF_PERSISTENT_SET_MODE)
 
-/* What is announced; who keeps a session alive sets its time to live all the time. */
+/* These send a uevent; the time to live does not, as it is renewed often. */
 #define PERF_PERSISTENT_SET_ANNOUNCED	(PERF_PERSISTENT_SET_NAME | PERF_PERSISTENT_SET_UID | \
 					 PERF_PERSISTENT_SET_GID | PERF_PERSISTENT_SET_MODE | \
 					 PERF_PERSISTENT_SET_COMMITTED)
@@ -109,7 +109,7 @@ static bool perf_persistent_is_owner(const struct perf_persistent_session *sessi
 	return uid_eq(READ_ONCE(session->uid), current_euid());
 }
 
-/* As for files: the owner gives to groups of his own, and nothing away. */
+/* As for files: the owner can choose one of his groups, but no other owner. */
 static int perf_persistent_may_set_mode(struct perf_persistent_session *session,
 					const struct perf_persistent_change *c)
 {
@@ -155,8 +155,8 @@ static int perf_persistent_set_security(struct perf_persistent_session *session)
 }
 
 /*
- * An owner may end what he started although he may not look at its targets any more,
- * as when one of them became a program with more rights.
+ * An owner may end his session even if he may no longer access its targets, for
+ * example because one of them executed a setuid program.
  */
 static int perf_persistent_may_set(struct perf_persistent_session *session,
 				   const struct perf_persistent_change *c)
@@ -191,8 +191,8 @@ static bool perf_persistent_is_over(struct perf_event *event)
 }
 
 /*
- * As of utrace_set_events(9): there is nothing to set for targets that are dead. It is
- * no error to turn that off.
+ * As in utrace_set_events(9), nothing can be set for dead targets, but
+ * disabling them is no error.
  */
 static int perf_persistent_check_ended(struct perf_persistent_session *session,
 				       const struct perf_persistent_set *set)
@@ -333,7 +333,7 @@ static void perf_persistent_set_event(const struct perf_persistent_set *set,
 {
 	struct perf_event_context *ctx = perf_event_ctx_lock(event);
 
-	/* As the ioctls of the event do it, which is no more after its end. */
+	/* As the ioctls of the event do; not if it is revoked or dead. */
 	if (event->state > PERF_EVENT_STATE_REVOKED) {
 		if ((set->flags & PERF_PERSISTENT_SET_PERIOD) && is_sampling_event(event))
 			perf_persistent_set_period(event, set->period);
@@ -391,7 +391,7 @@ static int perf_persistent_set_hold(struct perf_persistent_session *session,
 	return perf_persistent_hold(c->holder, session, c->set.member);
 }
 
-/* What stops is reported before, what starts after it. */
+/* Report a mark or a disable before the change, enable and set after it. */
 static void perf_persistent_set_trace(struct perf_persistent_session *session,
 				      const struct perf_persistent_change *c, bool before)
 {
@@ -517,7 +517,7 @@ long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct per
 	if (IS_ERR(session)) {
 		err = PTR_ERR(session);
 	} else if (session) {
-		/* Before a name is made for who may not give it */
+		/* Check first: others can see a new name at once. */
 		err = perf_persistent_mode_allows(session, perf_persistent_set_right(session, c)) ?
 		      perf_persistent_set_named(session, c) : -EACCES;
 		if (!err && (c->set.flags & PERF_PERSISTENT_SET_ANNOUNCED))

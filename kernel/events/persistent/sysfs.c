@@ -6,8 +6,8 @@
  *    type				attr.type of reopening
  *    format/{id,instance}		what attr.config takes; event is another word for id
  *    caps/{detach,set}			flags that the ioctls take
- *    events/NAME			one per id, for tools that open by name
- *    ids/ID/				one per id
+ *    events/NAME			one per session, for opening by name
+ *    ids/ID/				one per session
  *	name, uid, gid, mode, age, time_left
  *	members, instances, cpus, types
  *	buffer_bytes, lost
@@ -30,7 +30,7 @@
 
 static struct kset *perf_persistent_ids;
 
-/* Nothing is announced of a session whose end was. */
+/* Keeps the uevents of a session in order: none follows its removal. */
 static DEFINE_MUTEX(perf_persistent_uevent_mutex);
 static struct pmu perf_persistent_pmu;
 
@@ -300,7 +300,7 @@ void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name)
 }
 
 /**
- * perf_persistent_sysfs_init_session - start the life of an id
+ * perf_persistent_sysfs_init_session - initialize the kobject of a session
  * @session: zeroed; freed with the last kobject_put()
  */
 void perf_persistent_sysfs_init_session(struct perf_persistent_session *session)
@@ -310,7 +310,7 @@ void perf_persistent_sysfs_init_session(struct perf_persistent_session *session)
 
 /**
  * perf_persistent_sysfs_add - make the directory of a session
- * @session: id with its number and name
+ * @session: session with its id and name
  *
  * Context: may sleep; perf_persistent_mutex is not held.
  * Return: 0 or -ENOMEM; nothing is left behind then
@@ -333,7 +333,7 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 }
 
 /**
- * perf_persistent_sysfs_announce - tell who listens that a session is there or changed
+ * perf_persistent_sysfs_announce - send a uevent about a new or changed session
  * @session: session, which may have ended meanwhile
  * @action:  KOBJ_ADD, after which its end is announced as well, or KOBJ_CHANGE
  *
@@ -350,7 +350,7 @@ void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
 		kobject_uevent(&session->kobj, action);
 }
 
-/* Whether there is that to tell; not if another target has joined meanwhile. */
+/* Whether to announce it: not if another target has joined meanwhile. */
 static bool perf_persistent_take_exited(struct perf_persistent_session *session)
 {
 	guard(mutex)(&perf_persistent_mutex);
@@ -363,10 +363,10 @@ static bool perf_persistent_take_exited(struct perf_persistent_session *session)
 }
 
 /**
- * perf_persistent_sysfs_announce_exited - tell who listens that the last target is lost
+ * perf_persistent_sysfs_announce_exited - announce the loss of the last target
  * @session: session, which may have ended meanwhile
  *
- * Before KOBJ_ADD nothing is told: whoever announces that calls this again.
+ * Sends nothing before KOBJ_ADD: whoever sends that calls this again.
  *
  * Context: may sleep; perf_persistent_mutex is not held.
  */
@@ -398,7 +398,7 @@ void perf_persistent_sysfs_remove(struct perf_persistent_session *session)
 
 PMU_FORMAT_ATTR(id, "config:0-30");
 PMU_FORMAT_ATTR(instance, "config:32-63");
-/* What programs write that take an event to be a number */
+/* For programs that expect the term "event" of every PMU */
 PMU_FORMAT_ATTR(event, "config:0-30");
 
 static struct attribute *perf_persistent_format_attrs[] = {

@@ -2,7 +2,7 @@
 /*
  * Persistent perf events: KUnit tests of what no user can see by itself.
  *
- * What user space can see is tested from there, in
+ * Everything that user space can see is tested from there, in
  * tools/testing/selftests/perf_events/.
  */
 #include <kunit/test.h>

@@ -2,10 +2,9 @@
 /*
  * Persistent perf events: views, the files that reopening makes.
  *
- * A view has for itself what readers of the same event must not take from each
- * other: the read format, a window of the count, the wake-ups that it was told of,
- * and what it holds. Nothing that it does changes the event, but for SET, ATTACH
- * and writing to a buffer.
+ * Each view has its own read format, window of the count, wake-ups and holds,
+ * so that readers of the same event do not disturb each other. Operations on a
+ * view do not change the event, except SET, ATTACH and writing to a buffer.
  *
  * A mapping is made of an ordinary perf file of its own, which lives as long as
  * the mapping.
@@ -26,10 +25,10 @@
 #include "persistent.h"
 
 /**
- * struct perf_persistent_window - how much of a value a view shows
+ * struct perf_persistent_window - part of a value that a view shows
  * @id:   event id of a count
- * @sum:  what it let through until the last change
- * @base: where the value stood then
+ * @sum:  value that the view showed at its last enable, disable or reset
+ * @base: value of the event at that time
  */
 struct perf_persistent_window {
 	u64	id;

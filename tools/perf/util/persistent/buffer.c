@@ -239,8 +239,9 @@ void persistent_buffer__munmap(struct mmap *map)
 }
 
 /*
- * What nobody tells any more how far it is may go on, but of a loop nothing can be
- * taken. One that was stopped hangs up when it has written its last record.
+ * If no instance reports the reserved head any more, records may still be
+ * written: use data_head instead, and take nothing from an overwrite buffer. An
+ * instance that was stopped polls HUP once it has written its last record.
  */
 static int persistent_buffer__reserved(struct persistent_buffer *buffer, u64 *reserved)
 {
@@ -269,10 +270,10 @@ static void persistent_buffer__copy(struct persistent_buffer *buffer, u64 from, 
 }
 
 /*
- * Whole records only: the last one may reach into what was overwritten. Nobody
- * but the kernel writes records, but a consumer of a buffer that fills up can
- * put its positions into the middle of one, where bytes are that the tasks chose,
- * and must not make a file that means something else.
+ * Keep whole records only: the last one may reach into overwritten data. Only
+ * the kernel writes records, but the consumer of a discard buffer can move its
+ * positions into the middle of one, into data that the measured tasks chose.
+ * Refuse that, so that nobody can forge records in a file.
  */
 static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 {
@@ -299,8 +300,8 @@ static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 }
 
 /*
- * A loop is written backward, from 0 down: the newest record is at the head and
- * the oldest one is what the next one overwrites.
+ * An overwrite buffer is written backward, from 0 down: the newest record is at
+ * the head, and the next one overwrites the oldest.
  */
 static int persistent_buffer__read_backward(struct persistent_buffer *buffer)
 {
@@ -326,8 +327,8 @@ static int persistent_buffer__read_backward(struct persistent_buffer *buffer)
 }
 
 /*
- * A buffer that fills up is written forward from the tail, which its consumer
- * moves, so that what lies before the tail may be overwritten meanwhile.
+ * A discard buffer is written forward from the tail, which its consumer moves.
+ * So data before the tail may be overwritten during the copy.
  */
 static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the events of a session get while they run: a filter, a period, a frequency. The
- * kernel gives it to all of them or to none.
+ * Change the filter, period or frequency of the events of a running session.
+ * The kernel changes all of them or none.
  */
 #include "change.h"
 
@@ -112,8 +112,9 @@ static bool member__is_tracepoint(struct persistent_info *info, u32 nr)
 }
 
 /*
- * Software events but the clocks are sampled whenever they happen, whatever their period,
- * if a sample tells what it stands for, as it does in all that perf starts.
+ * With PERF_SAMPLE_PERIOD, which perf sets in all sessions that it starts,
+ * tracepoints and software events but the clocks are sampled each time that
+ * they happen, whatever their period.
  */
 static bool member__samples_each(struct persistent_info *info, u32 nr)
 {

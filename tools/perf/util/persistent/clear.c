@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent clear: the kernel has counts and buffers begin anew. Buffers that are
- * filled once have room again then, which is for their consumer to make.
+ * perf persistent clear: let counts and buffers begin anew. The kernel does not
+ * make room in discard buffers: perf does that, as their consumer.
  */
 #include "info.h"
 

@@ -36,8 +36,8 @@ static bool control__has_side_band(struct persistent_info *info)
 }
 
 /*
- * No sample without the side-band that says what its task is called: that is
- * enabled first, and disabled or held last. All the rest follows at once.
+ * Enable side-band first, and disable or hold it last, so that no sample lacks
+ * the name of its task.
  */
 static int control__set_in_order(struct persistent_info *info, int fd, int member, u32 flags)
 {
@@ -91,8 +91,8 @@ static int control__clear(struct persistent_info *info, int member __maybe_unuse
 static struct persistent_dump stop_dump = { .option = "--dump" };
 
 /*
- * Held, nothing is recorded between the dump and the end. If the dump fails, or is
- * killed, the file is closed and has all go on that was enabled.
+ * Hold the session, so that nothing is recorded between the dump and the end.
+ * If the dump fails or is killed, the session goes on when the file is closed.
  */
 static int control__dump_and_stop(struct persistent_info *info)
 {

@@ -192,7 +192,7 @@ static int flush__rotate(struct persistent_flush *flush)
 	return flush__set_cursors(flush);
 }
 
-/* What does not fit stays in the buffers. Returns 1 if that is all of it. */
+/* Leave in the buffers what does not fit. Returns 1 if nothing fits. */
 static int flush__fit(struct persistent_flush *flush)
 {
 	const struct persistent_rotation *rotation = &flush->rotation;

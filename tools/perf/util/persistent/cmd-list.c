@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent list: what runs. Anybody sees what sysfs tells of it; what its
- * instances do and of which tasks they are the kernel tells those who may read it,
- * in one query for each session.
+ * perf persistent list: show the sessions. Anybody may see the values in sysfs.
+ * States and tasks of the instances are for those who may read the session, and
+ * come from one query for each session.
  */
 #include "cmd-list.h"
 

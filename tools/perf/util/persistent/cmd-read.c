@@ -29,7 +29,7 @@ struct persistent_read {
 	struct openmetrics		metrics;
 };
 
-/* What the list of instances does not tell: the cgroup, and so the place */
+/* Get the cgroup of an instance, which the list of instances does not have. */
 static int persistent_read__details(struct persistent_read *read_counts, int i,
 				    struct persistent_details *details)
 {
@@ -316,8 +316,8 @@ static int persistent_read__exits(struct persistent_read *read_counts, u32 id)
 }
 
 /*
- * Goes on after an error: who asks for several gets those that can be had. Of all, those
- * of others are no error, unless there is nothing else.
+ * The caller goes on after an error, so that all readable sessions are printed.
+ * Without names, a session that cannot be read is no error if another can.
  */
 static int persistent_read__session(struct persistent_read *read_counts, u32 id, bool named)
 {

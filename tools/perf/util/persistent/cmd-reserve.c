@@ -101,7 +101,7 @@ static int session__members(const struct reserve_session *session, unsigned long
 	return nr < 0 ? nr : (int)bitmap_weight(members, PERSISTENT_MAX_MEMBERS);
 }
 
-/* What sysfs has in the order of the numbers, by number */
+/* Find the numbers of the members that the lines of sysfs stand for. */
 static int reserve__choose_members(const struct reserve *reserve, struct reserve_session *session)
 {
 	DECLARE_BITMAP(chosen, PERSISTENT_MAX_MEMBERS);
@@ -212,7 +212,7 @@ static int reserve__hold(const struct reserve *reserve, struct reserve_session *
 	DECLARE_BITMAP(chosen, PERSISTENT_MAX_MEMBERS);
 	int err = reserve__choose_types(reserve, session, chosen);
 
-	/* Those that nothing is wanted of may be such as cannot be held. */
+	/* Do not open others: the caller may not be allowed to hold them. */
 	if (err < 0 || bitmap_empty(chosen, PERSISTENT_MAX_MEMBERS))
 		return min(err, 0);
 

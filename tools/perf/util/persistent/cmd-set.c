@@ -115,7 +115,7 @@ static const char *set__why_not_permitted(u32 flags)
 	return "a new mode needs CAP_PERFMON, or to own a session started without it";
 }
 
-/* Of what was checked before the kernel only refuses what takes the capability. */
+/* perf checked the value: the kernel only refuses it without CAP_PERFMON. */
 static bool set__is_ttl_too_long(const struct perf_persistent_set *set, char *buf, size_t size)
 {
 	int secs;
@@ -228,7 +228,7 @@ const struct persistent_cmd persistent_cmd_set = {
 
 #define MARK_EVENT	"perf_persistent:persistent_mark"
 
-/* Who may not read tracefs sees numbers instead of the names of tracepoints. */
+/* Without access to tracefs, tracepoints have numbers instead of names. */
 static bool session__has_mark(u32 id)
 {
 	struct strbuf types = STRBUF_INIT;

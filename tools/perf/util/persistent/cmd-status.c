@@ -206,7 +206,7 @@ static int status__ask_files(struct persistent_status *status, const struct stat
 		err = persistent_log__status(options->log, session, &status->log);
 	if (!err && options->state)
 		err = status__ask_state(status, options->state, session);
-	/* What was taken out of the session took along what it had lost. */
+	/* Instances that left the session took their losses with them. */
 	status->asked = min(status->asked, status->lost);
 	return err;
 }

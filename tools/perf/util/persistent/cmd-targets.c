@@ -148,9 +148,9 @@ static int targets__add_children(struct targets *targets)
 }
 
 /*
- * Threads and children may start others before they are added; once they are, those that
- * they start are as well. A pass in which all threads that there were could be looked at and
- * none was new has missed none.
+ * Threads and children may start others until they are added; after that, the
+ * new ones inherit the events. So nothing is missing after a pass that could
+ * look at all threads and found no new one.
  */
 static int targets__add_pass(struct targets *targets, bool descendants)
 {

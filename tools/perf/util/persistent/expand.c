@@ -36,7 +36,7 @@ static bool evsel__has_other_terms(struct evsel *evsel)
 	return false;
 }
 
-/* What it counts and how was decided by whoever started it. */
+/* Refuse settings that were made when the session was started. */
 static const char *evsel__not_reopenable(struct evsel *evsel)
 {
 	struct perf_event_attr *attr = &evsel->core.attr;
@@ -215,7 +215,7 @@ static int evlist__expand_all(struct evlist *evlist, struct target *target,
 	return nr;
 }
 
-/* Who wants records may have named one that counts. */
+/* Refuse sessions that only count: they have no records. */
 static int evlist__check_buffers(struct evlist *evlist)
 {
 	struct evsel *evsel;
@@ -266,7 +266,7 @@ int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool
 	if (!reader)
 		return -ENOMEM;
 	evlist__set_persistent(evlist, reader);
-	/* A command is a stopwatch for them, and not what they are of. */
+	/* A command only says for how long to read; it is not the target. */
 	if (evlist__has_only_persistent(evlist) && target__none(target))
 		target->system_wide = true;
 	return nr;
@@ -300,8 +300,8 @@ int evlist__check_consume(struct evlist *evlist)
 }
 
 /*
- * They have counted for long: what matters is what is added from now on. All are
- * enabled, the siblings of a group as well: it is only what is read here.
+ * Start the windows of all views, also of siblings, so that only what is
+ * counted from now on is read. This does not change the events.
  */
 int evlist__enable_persistent(struct evlist *evlist)
 {

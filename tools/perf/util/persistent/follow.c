@@ -28,8 +28,8 @@
 #include "reopen.h"
 
 /*
- * A loop never polls readable. So look every now and then, more often the
- * faster it fills.
+ * An overwrite buffer never polls readable. So look into it periodically, the
+ * more often the faster it fills.
  */
 #define MAX_PERIOD_MSEC	100
 
@@ -284,7 +284,7 @@ static int persistent_reader__begin(struct persistent_reader *reader)
 	return 0;
 }
 
-/* Whoever begins now did not lose what was lost before. */
+/* Do not count losses from before this reader began. */
 static int evsel__base_persistent_lost(struct evsel *evsel)
 {
 	struct persistent_instance *instance;
@@ -371,7 +371,7 @@ static u64 evlist__persistent_lost(struct evlist *evlist)
 	return total;
 }
 
-/* What the reader was too late for, and what there was no room for, are two things. */
+/* Report overwritten and dropped records separately. */
 void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp)
 {
 	struct persistent_reader *reader = evlist__persistent(evlist);

@@ -38,10 +38,10 @@ static void persistent_buffer__count_early(struct persistent_buffer *buffer,
 }
 
 /*
- * A task's side-band lies in the buffers of all CPUs that it ran on. Where one
- * of them was overwritten the others alone would be wrong, as a fork without
- * the exec that came after it: nothing before the latest of the oldest records
- * counts.
+ * The side-band of a task is in the buffers of all CPUs that it ran on. If one
+ * of them was overwritten, the others alone may be wrong, such as a fork
+ * without the exec that followed. So use only records that are newer than the
+ * oldest record of each buffer that was overwritten.
  */
 void persistent_reader__find_horizon(struct persistent_reader *reader)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What one persistent id is made of: its members and where they measure.
+ * The members and instances of one session.
  */
 #include "info.h"
 
@@ -151,8 +151,8 @@ int persistent__details(int fd, struct persistent_details *details)
 }
 
 /*
- * Of an instance that cannot be opened there is what the list of instances tells, and
- * the error is returned.
+ * If the instance cannot be opened, fill in what the list of instances has, and
+ * return the error.
  */
 int persistent_info__details(struct persistent_info *info, int i,
 			     struct persistent_details *details)

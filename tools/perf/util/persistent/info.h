@@ -11,8 +11,8 @@
 struct strbuf;
 
 /*
- * An id with all that its events are made of: what one query tells, of which the
- * instance that was asked is no part, and its members.
+ * A session: the answer to one query of it, with all instances but without
+ * self, and its members.
  */
 struct persistent_info {
 	u32				id;

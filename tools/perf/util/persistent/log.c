@@ -210,7 +210,7 @@ static int persistent_log__parse(struct persistent_log *log, FILE *file)
 	return feof(file) ? 0 : -EINVAL;
 }
 
-/* Somebody else's would say what is cut off and where the session is. */
+/* Do not trust files of others: they say where to cut off and to read. */
 static int persistent_log__check_owner(int fd, const char *path, struct stat *st)
 {
 	if (fstat(fd, st)) {
@@ -305,7 +305,7 @@ int persistent_log__cut_back(struct persistent_log *log)
 	return 0;
 }
 
-/* How the last flush ended, of which nothing was appended: PATH.pos is as it was but for that. */
+/* Note in PATH.pos how a flush ended that appended nothing; keep the rest. */
 int persistent_log__note(struct persistent_log *log, char what, u64 value)
 {
 	int err;
@@ -329,7 +329,7 @@ void persistent_log__close(struct persistent_log *log)
 	zfree(&log->marks);
 }
 
-/* Whoever asks about the log asks for the lock, too, but does not take it. */
+/* Test the lock without taking it. */
 static bool persistent_log__is_locked(int fd)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };

@@ -88,8 +88,8 @@ static int persistent_output__create(struct persistent_output *output)
 }
 
 /*
- * Build-ids come with the mmap records, so nothing need be read back to collect
- * them; and who recorded is not here to tell the rest.
+ * Build ids come with the mmap records, so the file need not be read again to
+ * collect them. Leave out features that only the recording process could write.
  */
 static void persistent_output__features(struct persistent_output *output)
 {
@@ -160,8 +160,8 @@ static int persistent_output__start_session(struct persistent_output *output,
 }
 
 /*
- * What cannot be finished, because more is appended to it, is as what goes through
- * a pipe.
+ * A log cannot be finished, because more is appended to it: use the pipe
+ * format.
  */
 int persistent_output__append(struct persistent_output *output, struct evlist *evlist,
 			      const char *path, int fd)
@@ -251,9 +251,9 @@ static struct perf_event_header finished_round = {
 };
 
 /*
- * The kernel and the tasks that are there: the session itself has only what
- * happened since it was started. Without a time these come before all else, and
- * a task whose fork was recorded is made anew by that.
+ * Describe the kernel and the tasks that exist: the session only has what
+ * happened since it was started. These records have no time, so they come
+ * before all others; if the fork of a task was recorded, it replaces them.
  */
 int persistent_output__synthesize(struct persistent_output *output)
 {

@@ -11,12 +11,12 @@ struct evlist;
 union perf_event;
 
 /*
- * @history:	   begin with what is there, not with what comes
- * @consume:	   make room for what was read
- * @no_wait:	   for another consumer to end
- * @horizon:	   what side-band says is complete from this time on
- * @early_samples: how many are older
- * @left_out:	   samples that were not asked for
+ * @history:	   begin with the records in the buffers, not with new ones
+ * @consume:	   give back the room of records that were read
+ * @no_wait:	   do not wait for another consumer to end
+ * @horizon:	   side-band is complete from this time on
+ * @early_samples: number of samples that are older than @horizon
+ * @left_out:	   number of samples that were not asked for
  */
 struct persistent_reader {
 	struct evlist			*evlist;

@@ -294,7 +294,7 @@ static int persistent__find_own_name(const char *name)
 	return persistent__valid_name(prefixed) ? persistent__find_name(prefixed) : -ENOENT;
 }
 
-/* Of what the user typed, and without a word if not */
+/* Whether there is a session with this name or id; prints no message */
 bool persistent__exists(const char *str)
 {
 	char name[PERF_PERSISTENT_NAME_MAX];
@@ -378,8 +378,8 @@ static int persistent__ids(u32 **ids)
 }
 
 /*
- * The sessions that are named, or without names all. Returns how many; in *err what was
- * wrong with a name, which has been said and does not keep the others.
+ * Find the sessions that are named, or all without names. Returns how many;
+ * *err is the error of a bad name, for which a message was printed.
  */
 int persistent__choose(int argc, const char **argv, u32 **ids, int *err)
 {
@@ -431,9 +431,9 @@ static int persistent__reopen(u64 config, bool disabled)
 }
 
 /*
- * A way of opening of its own: evsel__open() tries less and less of what was
- * asked for until the kernel agrees, and so would end with another event. The
- * count is that of this file alone, and begins when it is enabled.
+ * evsel__open() cannot be used: it drops attributes until the kernel accepts an
+ * event, and so would open another one. The count is that of this file alone,
+ * and begins when it is enabled.
  */
 int persistent__open(u32 id, u32 instance)
 {
@@ -471,8 +471,9 @@ int persistent__set(int fd, struct perf_persistent_set *set)
 }
 
 /*
- * End all of an id at once, for whoever has it open as well: what is attached one
- * by one would run on in the hands of its readers. Returns when it is gone.
+ * End all instances at once by a short time to live, also for those who have
+ * them open: attached one by one, they would go on for their readers. Returns
+ * when the session is gone.
  */
 int persistent__end(u32 id)
 {
@@ -559,8 +560,8 @@ char *persistent__printable(char *text)
 }
 
 /*
- * What it was opened with: the kernel's own copy of the attr may have been rewritten
- * by a driver, and does not tell the name. What is too long is cut.
+ * Ask for the attr that the event was opened with, which drivers may have
+ * changed since, and for its texts. Texts that are too long are cut.
  */
 int persistent__ask(u32 id, u32 instance, struct persistent_answer *answer)
 {

@@ -315,8 +315,8 @@ int evlist__check_persistent_formats(struct evlist *evlist __maybe_unused)
 }
 
 /*
- * What else is in the same file has to fit: the clock, where the id is, and who
- * the tasks and cgroups are that were there before.
+ * Make the other records of the same file fit: the clock, the position of the
+ * id, and the tasks and cgroups that were there before.
  */
 void evlist__set_persistent_opts(struct evlist *evlist, struct record_opts *opts)
 {

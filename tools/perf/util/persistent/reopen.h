@@ -21,9 +21,9 @@ struct persistent_instance {
 };
 
 /*
- * What a member of a session is made of: evsel::persistent. The table has the
- * evsel's CPUs and threads as its sides, and holes where there is no instance. The
- * name is here for when the session has ended.
+ * A member of a session: evsel::persistent. @instances is indexed by the CPUs
+ * and threads of the evsel, with holes where there is no instance. @name is
+ * that of the session, for messages after it has ended.
  */
 struct persistent_member {
 	u32		id;
@@ -34,7 +34,7 @@ struct persistent_member {
 	struct xyarray	*instances;
 };
 
-/* All instances of an id */
+/* All instances of a session */
 #define PERSISTENT_ALL	-1
 
 /* Which instances are wanted; NULL for all CPUs, or for all threads */

@@ -157,8 +157,8 @@ static void evsel__exclude_guests(struct evsel *evsel)
 }
 
 /*
- * A task that swapped contexts with a child would leave it the one event of which there is
- * no record when its task ends. READ keeps them from that.
+ * Set PERF_SAMPLE_READ, which keeps a task from swapping contexts with a child:
+ * the child would get the one event that writes no record when its task ends.
  */
 static void evsel__config_exits(struct evsel *evsel)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What stands after --persistent=: the name of a session, whether it ends when it
- * is full, how large its buffers for side-band are, how long it is to live, and who
- * else may use it.
+ * Parse the argument of --persistent=: the name of a session, its policy for
+ * full buffers, the size of its buffers for side-band, its time to live, and
+ * its mode, group and owner.
  */
 #include "start-spec.h"
 
@@ -96,8 +96,9 @@ static const struct persistent_spec_option *persistent_spec__find_option(const c
 }
 
 /*
- * What is a term between the slashes of persistent/NAME/ would not be found again.
- * An event's name can be: there it is that of the session, even "r1" or "cycles".
+ * A session whose name is a term could not be found as persistent/NAME/. Names
+ * of events, even "r1" and "cycles", are fine: there they stand for the
+ * session.
  */
 static bool persistent__is_term(const char *name)
 {

@@ -59,8 +59,8 @@ int evlist__start_persistent_stat(struct evlist *evlist, struct perf_stat_config
 				  bool skip_unsupported);
 
 /*
- * Samples need one, and the counts of each child that ends. The siblings of a group that
- * its leader samples count, and so does perf stat.
+ * Sampling events need a buffer, and so do the counts of each child that ends.
+ * Siblings that their leader samples only count, and so do events of perf stat.
  */
 static inline bool evsel__has_buffer(const struct evsel *evsel)
 {

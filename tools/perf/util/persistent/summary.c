@@ -94,8 +94,8 @@ static int pid_cmp(const void *a, const void *b)
 }
 
 /*
- * Returns how many tasks there are, of which pid is the last; 0 for those that the
- * caller's pid namespace does not have are no number of tasks.
+ * Returns the number of tasks; *pid is the last of them, or 0 if the number is
+ * not known because some are not in the caller's pid namespace.
  */
 static int count_tasks(const struct perf_persistent_info *instances, int nr, pid_t *pid)
 {

@@ -7,11 +7,11 @@
 #include <linux/types.h>
 
 /*
- * A process by its folder in /proc, which stays that of the process when its number is
- * another's.
+ * A process, known by its open directory in /proc, which does not become that
+ * of another process when the pid is reused.
  *
- * @zombie:  it was one when it was found
- * @settled: in how many passes all its threads were there and measured already
+ * @zombie:  it was a zombie when it was found
+ * @settled: number of passes that found all of its threads measured already
  */
 struct target_process {
 	pid_t	pid;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Names for what a persistent id counts, from what anybody may read in sysfs.
- * The label says it better, but is for the entitled, and takes opening.
+ * Names of the events of a session, from its types in sysfs, which anybody may
+ * read. Labels are better, but need the right to open the instances.
  */
 #include "info.h"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <linux/types.h>
 
-/* What can be set of a session, as the user types it: whether it is one, and which */
+/* Parsers of settings of a session that the user types */
 u64 persistent__parse_time(const char *str);
 u64 persistent__parse_count(const char *str);
 bool persistent__parse_mode(const char *str, u32 *mode);
