@@ -35,7 +35,7 @@
 #define PERF_PERSISTENT_SHARERS		1024
 
 /* Instances in the system */
-static atomic_t perf_persistent_count;
+static atomic_t nr_instances_charged;
 
 static unsigned int sysctl_perf_persistent_max = 65536;
 static unsigned int sysctl_perf_persistent_max_ttl = 3600;
@@ -45,7 +45,7 @@ static unsigned int sysctl_perf_persistent_max_ttl = 3600;
  * are only counted. Other tracepoints reveal data in raw samples only, and any
  * task may have those of TRACE_EVENT_FL_CAP_ANY about itself.
  */
-static unsigned int perf_persistent_tracepoint_needs(struct perf_event *event)
+static unsigned int tracepoint_needs(struct perf_event *event)
 {
 	unsigned int flags = 0;
 
@@ -62,14 +62,9 @@ static unsigned int perf_persistent_tracepoint_needs(struct perf_event *event)
 	       0 : PERF_NEED_TRACEPOINT;
 }
 
-/**
- * perf_persistent_needs - permissions that opening an event needs
- * @event: event
- *
- * Some drivers check the caller themselves, but only when an event is opened.
- * Their events need CAP_PERFMON here.
- *
- * Return: mask of PERF_NEED_*, for perf_event_allow()
+/*
+ * PERF_NEED_* for opening an event afresh. Some drivers check the caller themselves,
+ * but only when an event is opened. Their events need CAP_PERFMON here.
  */
 unsigned int perf_persistent_needs(struct perf_event *event)
 {
@@ -87,7 +82,7 @@ unsigned int perf_persistent_needs(struct perf_event *event)
 		/* The driver asks for it if the event counts for all threads of a core. */
 		return needs | PERF_NEED_CPU;
 	case PERF_TYPE_TRACEPOINT:
-		return needs | perf_persistent_tracepoint_needs(event);
+		return needs | tracepoint_needs(event);
 	default:
 		return needs | PERF_NEED_PERFMON;
 	}
@@ -97,7 +92,7 @@ unsigned int perf_persistent_needs(struct perf_event *event)
  * Whether the caller may look into the target of an event. A dead one is judged
  * by the credentials and the dumpability that it died with.
  */
-static int perf_persistent_may_open_target(struct perf_event_attr *attr, struct task_struct *task)
+static int may_open_target(struct perf_event_attr *attr, struct task_struct *task)
 {
 	bool allowed;
 	int err;
@@ -112,29 +107,22 @@ static int perf_persistent_may_open_target(struct perf_event_attr *attr, struct 
 	return allowed ? 0 : -EACCES;
 }
 
-/**
- * perf_persistent_may_open - whether the caller could open an event afresh
- * @event: event
- *
- * Context: may sleep; perf_persistent_mutex is not held.
- * Return: 0, -EACCES, -EINTR, or what a security module answers
- */
+/* Whether the caller could open an event afresh; sleeps for the target's exec(). */
 int perf_persistent_may_open(struct perf_event *event)
 {
 	struct task_struct *target = perf_persistent_target(event);
 	int err = perf_event_allow(perf_persistent_needs(event));
 
 	if (!err && target)
-		err = perf_persistent_may_open_target(&event->attr, target);
+		err = may_open_target(&event->attr, target);
 
 	/* EPERM means locked memory to those who call DETACH. */
 	return err == -EPERM ? -EACCES : err;
 }
 
-/* Permissions for the events that write to @rb, but are not in @session */
-static unsigned int perf_persistent_sharer_needs(struct perf_buffer *rb,
-						 const struct perf_persistent_session *session,
-						 struct task_struct *target)
+/* Permissions for the events that write to @rb, but are not in @session, or -EBUSY */
+static int sharer_needs(struct perf_buffer *rb, const struct perf_persistent_session *session,
+			struct task_struct *target)
 {
 	const struct perf_persistent_instance *inst;
 	struct task_struct *other_target;
@@ -152,6 +140,8 @@ static unsigned int perf_persistent_sharer_needs(struct perf_buffer *rb,
 		inst = perf_persistent_instance_of(other);
 		if (inst && inst->session == session)
 			continue;
+		if (inst)
+			return -EBUSY;
 		needs |= perf_persistent_needs(other);
 		other_target = perf_persistent_target(other);
 		if (other_target && (!target || !same_thread_group(target, other_target)))
@@ -161,44 +151,34 @@ static unsigned int perf_persistent_sharer_needs(struct perf_buffer *rb,
 	return needs;
 }
 
-/**
- * perf_persistent_may_share - whether an event may bring its buffer into a session
- * @event:   event that is going to be detached
- * @session: its session, which the caller may control
+/*
+ * Whether an event that is going to be detached may bring its buffer into @session,
+ * which the caller may control: 0, -EACCES, -EBUSY.
  *
  * A buffer shows the records of all events that write to it, so the caller must
  * be allowed to open those that are not in the session. Events that are
  * redirected to the buffer later need no check: that takes the file that was
- * detached, so whoever does it shares the event on purpose.
- *
- * Context: may sleep; takes perf_persistent_mutex.
- * Return: 0, -EACCES, or what a security module answers
+ * detached, so whoever does it shares the event on purpose. The buffer of
+ * another session would be read by those who may read that one.
  */
 int perf_persistent_may_share(struct perf_event *event,
 			      const struct perf_persistent_session *session)
 {
 	struct perf_buffer *rb = READ_ONCE(event->rb) ? ring_buffer_get(event) : NULL;
-	unsigned int needs;
 	int err;
 
 	if (!rb)
 		return 0;
 
-	needs = perf_persistent_sharer_needs(rb, session, perf_persistent_target(event));
+	err = sharer_needs(rb, session, perf_persistent_target(event));
 	ring_buffer_put(rb);
-	err = perf_event_allow(needs);
+	if (err > 0)
+		err = perf_event_allow(err);
 
 	return err == -EPERM ? -EACCES : err;
 }
 
-/**
- * perf_persistent_mode_allows - whether the mode of a session gives a right
- * @session: session
- * @right:   mask of PERF_PERSISTENT_READ and so on
- *
- * Context: may sleep; takes perf_persistent_mutex.
- * Return: true if it does, or the caller has CAP_PERFMON
- */
+/* Whether the mode, or CAP_PERFMON, gives the caller all rights in the mask @right. */
 bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 				 unsigned int right)
 {
@@ -223,8 +203,7 @@ bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 	return (mode & right) == right;
 }
 
-static int perf_persistent_allow(const struct perf_persistent_session *session,
-				 unsigned int mask)
+static int session_allow(const struct perf_persistent_session *session, unsigned int mask)
 {
 	int err = perf_event_allow(READ_ONCE(session->needs) & mask);
 
@@ -232,7 +211,7 @@ static int perf_persistent_allow(const struct perf_persistent_session *session,
 	return err == -EPERM ? -EACCES : err;
 }
 
-static int perf_persistent_may_open_all(struct perf_persistent_session *session)
+static int may_open_all(struct perf_persistent_session *session)
 {
 	struct perf_event *event;
 	int err = 0;
@@ -247,7 +226,7 @@ static int perf_persistent_may_open_all(struct perf_persistent_session *session)
 }
 
 /* Its group and its buffer show other instances of the session, too. */
-static bool perf_persistent_shows_others(struct perf_event *event)
+static bool shows_others(struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
 
@@ -261,14 +240,7 @@ static bool perf_persistent_shows_others(struct perf_event *event)
 	return inst && inst->rb && READ_ONCE(inst->rb->nr_pins) > 1;
 }
 
-/**
- * perf_persistent_may_read - whether the caller may reopen an instance
- * @session: its session
- * @event:   its event
- *
- * Context: may sleep; perf_persistent_mutex is not held.
- * Return: 0, -EACCES, or what perf_persistent_may_open() answers
- */
+/* Whether the caller may reopen an instance: 0, -EACCES, or as perf_persistent_may_open() */
 int perf_persistent_may_read(struct perf_persistent_session *session, struct perf_event *event)
 {
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
@@ -276,47 +248,34 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 
 	/* The capability passes everything that depends on an instance's target. */
 	if (perfmon_capable())
-		return perf_persistent_allow(session, ~0U);
+		return session_allow(session, ~0U);
 
 	/* Lockdown binds those to whom it is delegated as well. */
 	if (session->flags & PERF_PERSISTENT_PRIVILEGED)
-		return perf_persistent_allow(session, PERF_NEED_REGS);
+		return session_allow(session, PERF_NEED_REGS);
 
-	return perf_persistent_shows_others(event) ? perf_persistent_may_open_all(session) :
-						     perf_persistent_may_open(event);
+	return shows_others(event) ? may_open_all(session) : perf_persistent_may_open(event);
 }
 
-/**
- * perf_persistent_may_change - whether the caller may control or hold a session
- * @session: session
- * @right:   mask of PERF_PERSISTENT_CONTROL and PERF_PERSISTENT_HOLD
- *
- * Context: may sleep; perf_persistent_mutex is not held.
- * Return: 0, -EACCES, or what perf_persistent_may_open() answers
- */
+/* Whether the caller has the rights in @right to control or hold; errors as above */
 int perf_persistent_may_change(struct perf_persistent_session *session, unsigned int right)
 {
 	if (!perf_persistent_mode_allows(session, right))
 		return -EACCES;
 
 	if (perfmon_capable())
-		return perf_persistent_allow(session, ~0U);
+		return session_allow(session, ~0U);
 
 	if (session->flags & PERF_PERSISTENT_PRIVILEGED)
 		return 0;
 
-	return perf_persistent_may_open_all(session);
+	return may_open_all(session);
 }
 
-/**
- * perf_persistent_may_open_session - whether the caller may have a file of a session
- * @session: session
- *
- * Each operation on the file checks for the right that it needs. The owner of a
- * session that is not privileged can always open it, to change the mode.
- *
- * Context: may sleep; takes perf_persistent_mutex.
- * Return: true if the mode grants the caller any right, or the caller owns it
+/*
+ * Whether the caller may have a file of the session. Each operation on it checks for
+ * the right that it needs. The owner of a session that is not privileged can always
+ * open it, to change the mode.
  */
 bool perf_persistent_may_open_session(struct perf_persistent_session *session)
 {
@@ -328,16 +287,12 @@ bool perf_persistent_may_open_session(struct perf_persistent_session *session)
 	       uid_eq(READ_ONCE(session->uid), current_euid());
 }
 
-/**
- * perf_persistent_may_write - whether the caller may write to a buffer
- * @event: event that the caller has open
+/*
+ * Whether the caller may write to the buffer of an event that he has open; not if it
+ * has left its session.
  *
  * Access to the target was checked when the event was opened. It cannot be
  * checked here: exec() takes the mmap_lock inside exec_update_lock.
- *
- * Context: may sleep, with the mmap_lock held; perf_persistent_mutex is not held.
- * Return: 0, or -EACCES, also if the event is in no session any more, or what a
- * security module answers
  */
 int perf_persistent_may_write(struct perf_event *event)
 {
@@ -351,18 +306,13 @@ int perf_persistent_may_write(struct perf_event *event)
 		err = 0;
 	/* For those to whom a privileged session is delegated its mode alone decides. */
 	if (!err && (perfmon_capable() || !(session->flags & PERF_PERSISTENT_PRIVILEGED)))
-		err = perf_persistent_allow(session, ~0U);
+		err = session_allow(session, ~0U);
 	kobject_put(&session->kobj);
 
 	return err;
 }
 
-/**
- * perf_persistent_check_ttl - check a time to live against the limit
- * @ttl: ns, or 0 for the default: none, or the limit without CAP_PERFMON
- *
- * Return: 0 or -EINVAL
- */
+/* Check a time to live; 0 becomes the default: none, or the limit without CAP_PERFMON. */
 int perf_persistent_check_ttl(u64 *ttl)
 {
 	u64 max = (u64)READ_ONCE(sysctl_perf_persistent_max_ttl) * NSEC_PER_SEC;
@@ -377,44 +327,37 @@ int perf_persistent_check_ttl(u64 *ttl)
 }
 
 /* The limit for the caller; only CAP_PERFMON may use the reserve. */
-static unsigned int perf_persistent_limit(void)
+static unsigned int instance_limit(void)
 {
 	unsigned int max = READ_ONCE(sysctl_perf_persistent_max);
 
 	return perfmon_capable() ? max : max - max / PERF_PERSISTENT_RESERVE;
 }
 
-/**
- * perf_persistent_charge - count an instance against the limits
- * @inst: new instance
- *
- * Return: 0 or -EAGAIN
- */
-int perf_persistent_charge(struct perf_persistent_instance *inst)
-{
-	if (atomic_inc_return(&perf_persistent_count) > perf_persistent_limit())
-		goto err;
-
-	if (perfmon_capable())
-		return 0;
-
-	inst->ucounts = inc_ucount(current_user_ns(), current_euid(), UCOUNT_PERF_PERSISTENT);
-	if (inst->ucounts)
-		return 0;
-err:
-	atomic_dec(&perf_persistent_count);
-	return -EAGAIN;
-}
-
-/**
- * perf_persistent_uncharge - undo perf_persistent_charge()
- * @inst: instance
- */
 void perf_persistent_uncharge(struct perf_persistent_instance *inst)
 {
 	if (inst->ucounts)
 		dec_ucount(inst->ucounts, UCOUNT_PERF_PERSISTENT);
-	atomic_dec(&perf_persistent_count);
+	atomic_dec(&nr_instances_charged);
+}
+
+/* Count a new instance against the limits: 0 or -EAGAIN. */
+int perf_persistent_charge(struct perf_persistent_instance *inst)
+{
+	/* First, so that a user's refused attempts do not count for others. */
+	if (!perfmon_capable()) {
+		inst->ucounts = inc_ucount(current_user_ns(), current_euid(),
+					   UCOUNT_PERF_PERSISTENT);
+		if (!inst->ucounts)
+			return -EAGAIN;
+	}
+
+	if (atomic_inc_return(&nr_instances_charged) <= instance_limit())
+		return 0;
+
+	perf_persistent_uncharge(inst);
+
+	return -EAGAIN;
 }
 
 static struct ctl_table perf_persistent_sysctls[] = {
@@ -423,7 +366,7 @@ static struct ctl_table perf_persistent_sysctls[] = {
 		.data		= &sysctl_perf_persistent_max,
 		.maxlen		= sizeof(unsigned int),
 		.mode		= 0644,
-		/* Compared with perf_persistent_count, which is an int */
+		/* Compared with nr_instances_charged, which is an int */
 		.proc_handler	= proc_douintvec_minmax,
 		.extra2		= SYSCTL_INT_MAX,
 	},

@@ -14,8 +14,7 @@
 #include "../internal.h"
 #include "persistent.h"
 
-static int perf_persistent_copy_detach(struct perf_persistent_detach *d, unsigned int cmd,
-				       unsigned long arg)
+static int copy_detach(struct perf_persistent_detach *d, unsigned int cmd, unsigned long arg)
 {
 	struct perf_event_detach u = {};
 	int err = 0;
@@ -50,7 +49,7 @@ static int perf_persistent_copy_detach(struct perf_persistent_detach *d, unsigne
 /*
  * The attr in the kernel's size and zero where it means nothing, for memcmp().
  */
-static void perf_persistent_normalize_attr(struct perf_event_attr *attr)
+static void normalize_attr(struct perf_event_attr *attr)
 {
 	attr->size = sizeof(*attr);
 	attr->enable_on_exec = 0;
@@ -60,8 +59,8 @@ static void perf_persistent_normalize_attr(struct perf_event_attr *attr)
 		attr->branch_sample_type = 0;
 }
 
-static int perf_persistent_event_create(struct perf_event *event,
-					const struct perf_event_attr *attr, int cpu)
+static int make_persistent_event(struct perf_event *event, const struct perf_event_attr *attr,
+				 int cpu)
 {
 	struct perf_persistent_event *pe = kzalloc_obj(*pe, GFP_KERNEL_ACCOUNT);
 
@@ -70,7 +69,7 @@ static int perf_persistent_event_create(struct perf_event *event,
 
 	pe->attr = *attr;
 	pe->cpu = cpu;
-	perf_persistent_normalize_attr(&pe->attr);
+	normalize_attr(&pe->attr);
 	/* Two threads may detach it at once. */
 	if (cmpxchg(&event->persistent, NULL, pe))
 		kfree(pe);
@@ -78,7 +77,7 @@ static int perf_persistent_event_create(struct perf_event *event,
 	return 0;
 }
 
-static int perf_persistent_check_event(struct perf_event *event)
+static int check_event(struct perf_event *event)
 {
 	if (perf_persistent_instance_of(event))
 		return -EEXIST;
@@ -97,7 +96,7 @@ static int perf_persistent_check_event(struct perf_event *event)
  * Refuse an event that cannot count again: it has ended, its PMU is gone, or it
  * has left its context and is not parked.
  */
-static int perf_persistent_check_state(struct perf_event *event)
+static int check_state(struct perf_event *event)
 {
 	lockdep_assert_held(&event->ctx->mutex);
 
@@ -116,8 +115,7 @@ static int perf_persistent_check_state(struct perf_event *event)
 }
 
 /* A group is in one session. */
-static int perf_persistent_check_group(struct perf_event *event,
-				       const struct perf_persistent_session *session)
+static int check_group(struct perf_event *event, const struct perf_persistent_session *session)
 {
 	struct perf_persistent_instance *leader;
 
@@ -136,9 +134,8 @@ static int perf_persistent_check_group(struct perf_event *event,
  * or on all. A context can be long, so no lock is held. Nobody makes or joins an instance
  * of the session meanwhile, and only the time to live takes one out.
  */
-static bool perf_persistent_is_measured(struct perf_event_context *ctx,
-					const struct perf_persistent_session *session,
-					u32 member, int cpu)
+static bool is_measured(struct perf_event_context *ctx,
+			const struct perf_persistent_session *session, u32 member, int cpu)
 {
 	const struct perf_persistent_instance *inst;
 	struct perf_event *event;
@@ -176,8 +173,8 @@ static bool perf_persistent_is_measured(struct perf_event_context *ctx,
  *
  * perf_persistent_session::control keeps others from joining until this event has.
  */
-static int perf_persistent_check_target(struct perf_event *event,
-					const struct perf_persistent_session *session, u32 member)
+static int check_target(struct perf_event *event, const struct perf_persistent_session *session,
+			u32 member)
 {
 	int cpu = event->persistent->cpu;
 	struct perf_event *child;
@@ -187,22 +184,22 @@ static int perf_persistent_check_target(struct perf_event *event,
 	if (!perf_persistent_target(event))
 		return 0;
 	/* A task may have swapped contexts with its child. */
-	if (perf_persistent_is_measured(event->ctx, session, member, cpu))
+	if (is_measured(event->ctx, session, member, cpu))
 		return event->ctx->task == perf_persistent_target(event) ? -EEXIST : -EBUSY;
 
 	guard(mutex)(&event->child_mutex);
 
 	list_for_each_entry(child, &event->child_list, child_list) {
-		if (perf_persistent_is_measured(child->ctx, session, member, cpu))
+		if (is_measured(child->ctx, session, member, cpu))
 			return child->ctx->task == perf_persistent_target(event) ? -EEXIST : -EBUSY;
 	}
 
 	return 0;
 }
 
-static int perf_persistent_insert(struct perf_persistent_session *session,
-				  struct perf_persistent_instance *inst,
-				  struct perf_persistent_member **member, u64 ttl)
+static int insert_instance(struct perf_persistent_session *session,
+			   struct perf_persistent_instance *inst,
+			   struct perf_persistent_member **member, u64 ttl)
 {
 	struct perf_event *event = inst->event;
 	bool is_new;
@@ -217,7 +214,7 @@ static int perf_persistent_insert(struct perf_persistent_session *session,
 	if (!is_new && !perf_persistent_session_lives(session))
 		return -ENOENT;
 
-	err = perf_persistent_check_group(event, session);
+	err = check_group(event, session);
 	if (!err)
 		err = perf_persistent_instance_insert(session, inst, member);
 	if (err)
@@ -233,22 +230,21 @@ static int perf_persistent_insert(struct perf_persistent_session *session,
 }
 
 /* Objects that DETACH allocates */
-struct perf_persistent_parts {
+struct detach_parts {
 	struct perf_persistent_session	*session;
 	struct perf_persistent_instance	*inst;
 	struct perf_persistent_member	*member;
 	struct perf_buffer		*rb;
 };
 
-static int perf_persistent_detach_locked(struct perf_event *event,
-					 struct perf_persistent_parts *p,
-					 const struct perf_persistent_detach *d)
+static int detach_locked(struct perf_event *event, struct detach_parts *p,
+			 const struct perf_persistent_detach *d)
 {
 	int err;
 
-	err = perf_persistent_check_state(event);
+	err = check_state(event);
 	if (!err)
-		err = perf_persistent_check_target(event, p->session, d->member);
+		err = check_target(event, p->session, d->member);
 	if (!err)
 		err = perf_persistent_may_share(event, p->session);
 	if (err)
@@ -260,7 +256,7 @@ static int perf_persistent_detach_locked(struct perf_event *event,
 	if (err)
 		p->inst->rb = event->rb;
 
-	err = perf_persistent_insert(p->session, p->inst, &p->member, d->ttl);
+	err = insert_instance(p->session, p->inst, &p->member, d->ttl);
 	if (err && p->inst->rb) {
 		perf_persistent_buffer_unpin(event, p->inst->rb);
 		p->inst->rb = NULL;
@@ -269,20 +265,20 @@ static int perf_persistent_detach_locked(struct perf_event *event,
 	return err;
 }
 
-static int perf_persistent_join(struct perf_event *event, struct perf_persistent_parts *p,
-				const struct perf_persistent_detach *d)
+static int join_session(struct perf_event *event, struct detach_parts *p,
+			const struct perf_persistent_detach *d)
 {
 	struct perf_event_context *ctx;
 	int err;
 
-	guard(mutex)(&p->session->control);
+	lockdep_assert_held(&p->session->control);
 
 	err = d->id ? perf_persistent_may_change(p->session, PERF_PERSISTENT_CONTROL) : 0;
 	if (err)
 		return err;
 
 	ctx = perf_event_ctx_lock(event);
-	err = perf_persistent_detach_locked(event, p, d);
+	err = detach_locked(event, p, d);
 	perf_event_ctx_unlock(event, ctx);
 	if (err)
 		return err;
@@ -294,8 +290,8 @@ static int perf_persistent_join(struct perf_event *event, struct perf_persistent
 	return 0;
 }
 
-static struct perf_persistent_member *
-perf_persistent_member_alloc(struct perf_event *event, const struct perf_persistent_detach *d)
+static struct perf_persistent_member *member_alloc(struct perf_event *event,
+						   const struct perf_persistent_detach *d)
 {
 	struct perf_persistent_member *member = kzalloc_obj(*member, GFP_KERNEL_ACCOUNT);
 
@@ -310,8 +306,7 @@ perf_persistent_member_alloc(struct perf_event *event, const struct perf_persist
 }
 
 /* With a reference: it may end with its first instance. */
-static struct perf_persistent_session *
-perf_persistent_choose_session(const struct perf_persistent_detach *d)
+static struct perf_persistent_session *choose_session(const struct perf_persistent_detach *d)
 {
 	struct perf_persistent_session *session;
 
@@ -325,14 +320,14 @@ perf_persistent_choose_session(const struct perf_persistent_detach *d)
 	return perf_persistent_session_get(d->id) ?: ERR_PTR(-ENOENT);
 }
 
-static int perf_persistent_parts_alloc(struct perf_persistent_parts *p, struct perf_event *event,
-				       const struct perf_persistent_detach *d)
+static int parts_alloc(struct detach_parts *p, struct perf_event *event,
+		       const struct perf_persistent_detach *d)
 {
 	p->inst = perf_persistent_instance_create(event);
 	if (IS_ERR(p->inst))
 		return PTR_ERR(p->inst);
 
-	p->member = perf_persistent_member_alloc(event, d);
+	p->member = member_alloc(event, d);
 	if (IS_ERR(p->member))
 		return PTR_ERR(p->member);
 
@@ -340,13 +335,13 @@ static int perf_persistent_parts_alloc(struct perf_persistent_parts *p, struct p
 	if (IS_ERR(p->rb))
 		return PTR_ERR(p->rb);
 
-	p->session = perf_persistent_choose_session(d);
+	p->session = choose_session(d);
 
 	return PTR_ERR_OR_ZERO(p->session);
 }
 
 /* Free what was not taken. */
-static void perf_persistent_parts_free(struct perf_persistent_parts *p, bool is_new, int err)
+static void parts_free(struct detach_parts *p, bool is_new, int err)
 {
 	if (!IS_ERR_OR_NULL(p->session)) {
 		if (is_new && err)
@@ -361,22 +356,25 @@ static void perf_persistent_parts_free(struct perf_persistent_parts *p, bool is_
 		perf_persistent_instance_free(p->inst);
 }
 
-static int perf_persistent_try_detach(struct perf_event *event,
-				      const struct perf_persistent_detach *d)
+static int try_detach(struct perf_event *event, const struct perf_persistent_detach *d)
 {
-	struct perf_persistent_parts p = {};
+	struct detach_parts p = {};
 	int err, id = 0;
 
-	err = perf_persistent_parts_alloc(&p, event, d);
+	err = parts_alloc(&p, event, d);
 	if (!err) {
 		id = p.session->id;
-		err = perf_persistent_join(event, &p, d);
+		err = perf_persistent_control_lock(p.session);
+	}
+	if (!err) {
+		err = join_session(event, &p, d);
+		mutex_unlock(&p.session->control);
 	}
 	if (!err && !d->id) {
 		perf_persistent_sysfs_announce(p.session, KOBJ_ADD);
 		perf_persistent_sysfs_announce_exited(p.session);
 	}
-	perf_persistent_parts_free(&p, !d->id, err);
+	parts_free(&p, !d->id, err);
 
 	return err ?: id;
 }
@@ -397,7 +395,7 @@ static int perf_persistent_try_detach(struct perf_event *event,
  *
  * fork() may wait for user memory, which may never come: not longer than a second.
  */
-static void perf_persistent_wait_for_fork(struct perf_event *event)
+static void wait_for_fork(struct perf_event *event)
 {
 	struct task_struct *task = perf_persistent_target(event);
 	unsigned long end = jiffies + HZ;
@@ -419,43 +417,29 @@ static void perf_persistent_wait_for_fork(struct perf_event *event)
 		schedule_timeout_killable(1);
 }
 
-/**
- * perf_persistent_detach - put an event into the registry
- * @event: event that the caller has as a user, and is allowed
- * @d:	   how
- *
- * Context: may sleep; takes perf_event_context::mutex.
- * Return: the id, or one of the errors in
- * Documentation/userspace-api/perf_persistent.rst.
+/*
+ * Put an event into the registry, which the caller has as a user, and is allowed.
+ * Returns the id, or an error that Documentation/userspace-api/perf_persistent.rst lists.
  */
 int perf_persistent_detach(struct perf_event *event, const struct perf_persistent_detach *d)
 {
 	int ret = 0;
 
 	if (!event->persistent)
-		ret = perf_persistent_event_create(event, &event->attr, event->cpu);
+		ret = make_persistent_event(event, &event->attr, event->cpu);
 	if (ret)
 		return ret;
 
 	/* The last mapping of its buffer may go meanwhile. */
 	do {
-		ret = perf_persistent_try_detach(event, d);
+		ret = try_detach(event, d);
 	} while (ret == -ENOBUFS);
 	if (ret > 0)
-		perf_persistent_wait_for_fork(event);
+		wait_for_fork(event);
 
 	return ret;
 }
 
-/**
- * perf_persistent_ioctl_detach - PERF_EVENT_IOC_DETACH
- * @event: event that the caller has open
- * @cmd:   has the size of the struct
- * @arg:   address of a struct perf_event_detach, or 0
- *
- * Context: may sleep.
- * Return: as perf_persistent_detach()
- */
 long perf_persistent_ioctl_detach(struct perf_event *event, unsigned int cmd, unsigned long arg)
 {
 	struct perf_persistent_detach *d __free(kfree) = kzalloc_obj(*d, GFP_KERNEL_ACCOUNT);
@@ -464,9 +448,9 @@ long perf_persistent_ioctl_detach(struct perf_event *event, unsigned int cmd, un
 	if (!d)
 		return -ENOMEM;
 
-	err = perf_persistent_copy_detach(d, cmd, arg);
+	err = copy_detach(d, cmd, arg);
 	if (!err)
-		err = perf_persistent_check_event(event);
+		err = check_event(event);
 	if (err)
 		return err;
 
@@ -487,7 +471,7 @@ int perf_persistent_opened(struct perf_event *event, const struct perf_event_att
 	int err;
 
 	if (event->cpu != cpu || memcmp(&event->attr, attr, sizeof(*attr))) {
-		err = perf_persistent_event_create(event, attr, cpu);
+		err = make_persistent_event(event, attr, cpu);
 		if (err)
 			return err;
 	}
@@ -496,7 +480,7 @@ int perf_persistent_opened(struct perf_event *event, const struct perf_event_att
 	       perf_persistent_ioctl_detach(event, PERF_EVENT_IOC_DETACH, 0) : 0;
 }
 
-static bool perf_persistent_has_sibling(struct perf_event *event)
+static bool has_persistent_sibling(struct perf_event *event)
 {
 	struct perf_event *sibling;
 
@@ -510,9 +494,8 @@ static bool perf_persistent_has_sibling(struct perf_event *event)
 	return false;
 }
 
-static struct perf_persistent_instance *
-perf_persistent_unlink_event(struct perf_event *event,
-			     const struct perf_persistent_session *session)
+static struct perf_persistent_instance *unlink_event(struct perf_event *event,
+						     const struct perf_persistent_session *session)
 {
 	struct perf_persistent_instance *inst;
 
@@ -527,15 +510,14 @@ perf_persistent_unlink_event(struct perf_event *event,
 	return inst;
 }
 
-static struct perf_persistent_instance *
-perf_persistent_unlink_single(struct perf_event *event,
-			      const struct perf_persistent_session *session)
+static struct perf_persistent_instance *unlink_single(struct perf_event *event,
+						      const struct perf_persistent_session *session)
 {
 	struct perf_persistent_instance *inst = ERR_PTR(-EBUSY);
 	struct perf_event_context *ctx = perf_event_ctx_lock(event);
 
-	if (!perf_persistent_has_sibling(event))
-		inst = perf_persistent_unlink_event(event, session);
+	if (!has_persistent_sibling(event))
+		inst = unlink_event(event, session);
 	perf_event_ctx_unlock(event, ctx);
 
 	return inst;
@@ -545,13 +527,12 @@ perf_persistent_unlink_single(struct perf_event *event,
  * The event is made ready for its new owner while it is still in the registry, so
  * that nobody can detach it meanwhile. If its time to live runs out, that undoes it.
  */
-static int perf_persistent_attach(struct perf_persistent_session *session,
-				  struct perf_event *event)
+static int attach_event(struct perf_persistent_session *session, struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
 	int err;
 
-	guard(mutex)(&session->control);
+	lockdep_assert_held(&session->control);
 
 	err = perf_persistent_may_change(session, PERF_PERSISTENT_CONTROL);
 	if (err)
@@ -561,7 +542,7 @@ static int perf_persistent_attach(struct perf_persistent_session *session,
 
 	perf_persistent_hold_event(event, false);
 	perf_event_set_owner(event);
-	inst = perf_persistent_unlink_single(event, session);
+	inst = unlink_single(event, session);
 	if (IS_ERR(inst)) {
 		perf_remove_from_owner(event);
 		perf_persistent_update_hold(event);
@@ -572,16 +553,9 @@ static int perf_persistent_attach(struct perf_persistent_session *session,
 	return 0;
 }
 
-/**
- * perf_persistent_ioctl_attach - PERF_EVENT_IOC_ATTACH
- * @event: event that the caller has open
- *
+/*
  * The event leaves the registry. It ends when its last user closes it, and belongs
  * to the current task until then.
- *
- * Context: may sleep; takes perf_event_context::mutex.
- * Return: 0, -EINVAL for an event that is not persistent, -EBUSY for a leader whose
- * siblings are persistent, or as perf_persistent_may_change()
  */
 long perf_persistent_ioctl_attach(struct perf_event *event)
 {
@@ -591,7 +565,11 @@ long perf_persistent_ioctl_attach(struct perf_event *event)
 	if (!session)
 		return -EINVAL;
 
-	err = perf_persistent_attach(session, event);
+	err = perf_persistent_control_lock(session);
+	if (!err) {
+		err = attach_event(session, event);
+		mutex_unlock(&session->control);
+	}
 	kobject_put(&session->kobj);
 
 	return err;

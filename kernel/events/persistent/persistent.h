@@ -88,6 +88,7 @@ struct perf_persistent_name {
  * @instances:	   struct perf_persistent_instance by number
  * @members:	   struct perf_persistent_member by number
  * @nr_instances:  0 before the first and after the last one: not to be found
+ * @nr_unfinished: instances that are not finished; it ends with the last one
  * @next_instance: numbers are not used twice
  * @id:		   1 to INT_MAX
  * @flags:	   enum perf_persistent_flags that hold for the whole session
@@ -105,7 +106,7 @@ struct perf_persistent_name {
  * @deadline:	   CLOCK_BOOTTIME, ns; 0 for none
  * @expired:	   it has passed, and the instances are being ended
  * @timer:	   runs until @deadline
- * @expire:	   ends all instances
+ * @expire:	   unlinks all instances and has them end
  * @control:	   serializes joining, attaching and SET; see perf_persistent_mutex
  *
  * @kobj, @id and @created do not change; everything else is protected by
@@ -117,6 +118,7 @@ struct perf_persistent_session {
 	struct rb_root			instances;
 	struct list_head		members;
 	u32				nr_instances;
+	atomic_t			nr_unfinished;
 	u32				next_instance;
 	u32				id;
 	u32				flags;
@@ -169,8 +171,7 @@ struct perf_persistent_key {
  * @offline_count: how often the CPU went offline
  * @rb:		   buffer that is pinned, or NULL
  * @ucounts:	   of the user whose limit it counts against, or NULL
- * @dead:	   in the list of instances that are unlinked and not yet finished
- * @last:	   @session ends with this instance
+ * @expire:	   ends it when the session has expired
  * @exited:	   its target is in perf_persistent_session::nr_exited
  * @rcu:	   frees it
  *
@@ -192,8 +193,7 @@ struct perf_persistent_instance {
 	struct pid			*tgid;
 	struct perf_buffer		*rb;
 	struct ucounts			*ucounts;
-	struct list_head		dead;
-	bool				last;
+	struct work_struct		expire;
 	bool				exited;
 	struct rcu_head			rcu;
 };
@@ -382,6 +382,12 @@ static inline bool
 perf_persistent_session_lives(const struct perf_persistent_session *session)
 {
 	return session->nr_instances && !session->expired;
+}
+
+/* For ioctls: who has it may wait for a context, and so for user memory. */
+static inline int perf_persistent_control_lock(struct perf_persistent_session *session)
+{
+	return mutex_lock_interruptible(&session->control) ? -ERESTARTSYS : 0;
 }
 
 static inline struct perf_persistent_instance *

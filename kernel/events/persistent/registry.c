@@ -447,6 +447,7 @@ int perf_persistent_registry_link(struct perf_persistent_session *session,
 	inst->nr = session->next_instance++;
 	rb_add(&inst->node, &session->instances, perf_persistent_instance_less);
 	session->nr_instances++;
+	atomic_inc(&session->nr_unfinished);
 
 	return 0;
 }
@@ -464,7 +465,7 @@ void perf_persistent_registry_unlink(struct perf_persistent_instance *inst)
 	rhashtable_remove_fast(&perf_persistent_keys, &inst->hash, perf_persistent_key_params);
 	rb_erase(&inst->node, &session->instances);
 	perf_persistent_member_put(inst->member);
-	inst->last = !--session->nr_instances;
+	session->nr_instances--;
 }
 
 /**

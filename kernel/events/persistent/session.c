@@ -32,14 +32,11 @@
  */
 static struct workqueue_struct *perf_persistent_wq;
 
+static void instance_expire(struct work_struct *work);
+
 /* Instances */
 
-/**
- * perf_persistent_instance_create - make an instance, counted against the limits
- * @event: event that is going to be detached
- *
- * Return: the instance, or -EAGAIN, -ENOMEM
- */
+/* Make an instance for an event that is going to be detached, counted against the limits. */
 struct perf_persistent_instance *
 perf_persistent_instance_create(struct perf_event *event)
 {
@@ -56,6 +53,7 @@ perf_persistent_instance_create(struct perf_event *event)
 		return ERR_PTR(err);
 	}
 	inst->event = event;
+	INIT_WORK(&inst->expire, instance_expire);
 	inst->key.task = perf_persistent_target(event);
 	inst->key.cgroup = perf_persistent_cgroup(event);
 	inst->key.cpu = event->persistent->cpu;
@@ -67,10 +65,7 @@ perf_persistent_instance_create(struct perf_event *event)
 	return inst;
 }
 
-/**
- * perf_persistent_instance_free - undo perf_persistent_instance_create()
- * @inst: instance that is in no session
- */
+/* Undo perf_persistent_instance_create(); the instance is in no session. */
 void perf_persistent_instance_free(struct perf_persistent_instance *inst)
 {
 	put_pid(inst->pid);
@@ -80,8 +75,7 @@ void perf_persistent_instance_free(struct perf_persistent_instance *inst)
 }
 
 /* event->ctx is another one when a PMU has moved the event to another CPU. */
-static void perf_persistent_set_instance(struct perf_event *event,
-					 struct perf_persistent_instance *inst)
+static void set_instance(struct perf_event *event, struct perf_persistent_instance *inst)
 {
 	struct perf_event_context *ctx;
 
@@ -104,13 +98,13 @@ static void perf_persistent_set_instance(struct perf_event *event,
 /* Targets */
 
 /* Nothing is left that counts for it. */
-static bool perf_persistent_is_over(const struct perf_event *event)
+static bool is_over(const struct perf_event *event)
 {
 	return READ_ONCE(event->state) <= PERF_EVENT_STATE_EXIT && list_empty(&event->child_list);
 }
 
 /* The work has a reference of its own: the session may end while it is queued. */
-static void perf_persistent_queue_exited(struct perf_persistent_session *session)
+static void queue_exited(struct perf_persistent_session *session)
 {
 	lockdep_assert_held(&perf_persistent_mutex);
 
@@ -123,30 +117,30 @@ static void perf_persistent_queue_exited(struct perf_persistent_session *session
 		kobject_put(&session->kobj);
 }
 
-static void perf_persistent_notice_exit(struct perf_persistent_instance *inst)
+static void notice_exit(struct perf_persistent_instance *inst)
 {
 	lockdep_assert_held(&perf_persistent_mutex);
 
-	if (!inst->key.task || inst->exited || !perf_persistent_is_over(inst->event))
+	if (!inst->key.task || inst->exited || !is_over(inst->event))
 		return;
 
 	inst->exited = true;
 	inst->session->nr_running--;
 	inst->session->nr_exited++;
-	perf_persistent_queue_exited(inst->session);
+	queue_exited(inst->session);
 }
 
-static void perf_persistent_add_target(struct perf_persistent_instance *inst)
+static void add_target(struct perf_persistent_instance *inst)
 {
 	if (!inst->key.task)
 		return;
 
 	inst->session->nr_running++;
 	/* It may have ended before it came into the session. */
-	perf_persistent_notice_exit(inst);
+	notice_exit(inst);
 }
 
-static void perf_persistent_remove_target(struct perf_persistent_instance *inst)
+static void remove_target(struct perf_persistent_instance *inst)
 {
 	if (!inst->key.task)
 		return;
@@ -155,7 +149,7 @@ static void perf_persistent_remove_target(struct perf_persistent_instance *inst)
 		inst->session->nr_exited--;
 	} else {
 		inst->session->nr_running--;
-		perf_persistent_queue_exited(inst->session);
+		queue_exited(inst->session);
 	}
 }
 
@@ -171,14 +165,19 @@ void perf_persistent_event_exited(struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
 
+	/* After the event has ended; pairs with perf_persistent_instance_insert(). */
+	smp_mb();
+	if (!refcount_read(&event->persistent->users))
+		return;
+
 	guard(mutex)(&perf_persistent_mutex);
 
 	inst = perf_persistent_instance_of(event);
 	if (inst)
-		perf_persistent_notice_exit(inst);
+		notice_exit(inst);
 }
 
-static void perf_persistent_session_announce(struct work_struct *work)
+static void session_announce(struct work_struct *work)
 {
 	struct perf_persistent_session *session;
 
@@ -187,14 +186,7 @@ static void perf_persistent_session_announce(struct work_struct *work)
 	kobject_put(&session->kobj);
 }
 
-/**
- * perf_persistent_instance_insert - put an instance into its session
- * @session: session; it is found from now on
- * @inst:    new instance
- * @new:     new member; NULL on return if it was taken
- *
- * Return: 0, or what perf_persistent_registry_link() answers
- */
+/* Put a new instance into its session, which is found from now on; takes *@new or not. */
 int perf_persistent_instance_insert(struct perf_persistent_session *session,
 				    struct perf_persistent_instance *inst,
 				    struct perf_persistent_member **new)
@@ -213,31 +205,25 @@ int perf_persistent_instance_insert(struct perf_persistent_session *session,
 	/* Its file is the one user that it had before. */
 	if (!refcount_inc_not_zero(&event->persistent->users))
 		refcount_set(&event->persistent->users, 2);
-	perf_persistent_set_instance(event, inst);
-	perf_persistent_add_target(inst);
+	/* Before its state is looked at; pairs with perf_persistent_event_exited(). */
+	smp_mb();
+	set_instance(event, inst);
+	add_target(inst);
 
 	return 0;
 }
 
-/**
- * perf_persistent_instance_unlink - take an instance out of the registry's sight
- * @inst: instance, for perf_persistent_instance_finish() without the mutex
- */
+/* Take an instance out of the registry's sight, for perf_persistent_instance_finish(). */
 void perf_persistent_instance_unlink(struct perf_persistent_instance *inst)
 {
 	lockdep_assert_held(&perf_persistent_mutex);
 
-	perf_persistent_set_instance(inst->event, NULL);
+	set_instance(inst->event, NULL);
 	perf_persistent_registry_unlink(inst);
-	perf_persistent_remove_target(inst);
+	remove_target(inst);
 }
 
-/**
- * perf_persistent_session_destroy - end a session that has no instances
- * @session: session that has no instances any more, or none yet
- *
- * Context: waits for readers of sysfs; perf_persistent_mutex is not held.
- */
+/* End a session without instances; waits for readers of sysfs, who take the mutex. */
 void perf_persistent_session_destroy(struct perf_persistent_session *session)
 {
 	WARN_ON_ONCE(session->nr_instances || !list_empty(&session->members));
@@ -250,15 +236,10 @@ void perf_persistent_session_destroy(struct perf_persistent_session *session)
 	kobject_put(&session->kobj);
 }
 
-/**
- * perf_persistent_instance_finish - give up what an instance holds
- * @inst: instance after perf_persistent_instance_unlink(); freed
- *
- * Context: may sleep; perf_persistent_mutex is not held.
- */
+/* Give up what an instance holds, and free it, after perf_persistent_instance_unlink(). */
 void perf_persistent_instance_finish(struct perf_persistent_instance *inst)
 {
-	struct perf_persistent_session *ends = inst->last ? inst->session : NULL;
+	struct perf_persistent_session *session = inst->session;
 	struct perf_event *event = inst->event;
 
 	if (inst->rb)
@@ -267,17 +248,13 @@ void perf_persistent_instance_finish(struct perf_persistent_instance *inst)
 	perf_persistent_instance_free(inst);
 
 	/* Last, so that the limits have room again when the session is gone. */
-	if (ends)
-		perf_persistent_session_destroy(ends);
+	if (atomic_dec_and_test(&session->nr_unfinished))
+		perf_persistent_session_destroy(session);
 }
 
 /* Time to live */
 
-/**
- * perf_persistent_session_arm - set the time that a session has to live
- * @session: session
- * @ttl:     ns from now, or 0 for no limit
- */
+/* Give a session @ttl ns to live from now, or no limit with 0. */
 void perf_persistent_session_arm(struct perf_persistent_session *session, u64 ttl)
 {
 	lockdep_assert_held(&perf_persistent_mutex);
@@ -289,7 +266,7 @@ void perf_persistent_session_arm(struct perf_persistent_session *session, u64 tt
 }
 
 /* The work has a reference of its own: the session may end while it is queued. */
-static enum hrtimer_restart perf_persistent_session_timer(struct hrtimer *timer)
+static enum hrtimer_restart session_timer(struct hrtimer *timer)
 {
 	struct perf_persistent_session *session;
 
@@ -301,16 +278,20 @@ static enum hrtimer_restart perf_persistent_session_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/* Like perf_event_release_kernel() of the last user, but files still refer to it. */
-static void perf_persistent_kill(struct perf_event *event)
+/* The event ends like one that loses its last user, but files still refer to it. */
+static void instance_expire(struct work_struct *work)
 {
-	atomic_long_inc(&event->refcount);
-	perf_event_release_kernel(event);
-	wake_up_all(&event->waitq);
+	struct perf_persistent_instance *inst;
+
+	inst = container_of(work, struct perf_persistent_instance, expire);
+	atomic_long_inc(&inst->event->refcount);
+	perf_event_release_kernel(inst->event);
+	wake_up_all(&inst->event->waitq);
+	perf_persistent_instance_finish(inst);
 }
 
 static struct perf_persistent_instance *
-perf_persistent_unlink_first_if_over(struct perf_persistent_session *session)
+unlink_first_if_over(struct perf_persistent_session *session)
 {
 	struct perf_persistent_instance *inst;
 
@@ -331,29 +312,27 @@ perf_persistent_unlink_first_if_over(struct perf_persistent_session *session)
 	return inst;
 }
 
-static void perf_persistent_session_expire(struct work_struct *work)
+/*
+ * Each instance has a work of its own: a reader who stalls the context of one must
+ * not keep the others counting.
+ */
+static void session_expire(struct work_struct *work)
 {
-	struct perf_persistent_instance *inst, *tmp;
+	struct perf_persistent_instance *inst;
 	struct perf_persistent_session *session;
-	LIST_HEAD(dead);
 
 	session = container_of(work, struct perf_persistent_session, expire);
-	while ((inst = perf_persistent_unlink_first_if_over(session)))
-		list_add_tail(&inst->dead, &dead);
-	if (!list_empty(&dead))
+	inst = unlink_first_if_over(session);
+	if (inst)
 		trace_persistent_expire(session->id, 0);
-
-	list_for_each_entry_safe(inst, tmp, &dead, dead) {
-		perf_persistent_kill(inst->event);
-		perf_persistent_instance_finish(inst);
-	}
+	for (; inst; inst = unlink_first_if_over(session))
+		queue_work(perf_persistent_wq, &inst->expire);
 	kobject_put(&session->kobj);
 }
 
 /* Sessions */
 
-static struct perf_persistent_session *
-perf_persistent_session_alloc(const struct perf_persistent_detach *d)
+static struct perf_persistent_session *session_alloc(const struct perf_persistent_detach *d)
 {
 	struct perf_persistent_session *session;
 
@@ -364,10 +343,9 @@ perf_persistent_session_alloc(const struct perf_persistent_detach *d)
 	perf_persistent_sysfs_init_session(session);
 	session->instances = RB_ROOT;
 	INIT_LIST_HEAD(&session->members);
-	INIT_WORK(&session->expire, perf_persistent_session_expire);
-	INIT_WORK(&session->announce, perf_persistent_session_announce);
-	hrtimer_setup(&session->timer, perf_persistent_session_timer, CLOCK_BOOTTIME,
-		      HRTIMER_MODE_ABS);
+	INIT_WORK(&session->expire, session_expire);
+	INIT_WORK(&session->announce, session_announce);
+	hrtimer_setup(&session->timer, session_timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS);
 	mutex_init(&session->control);
 	session->uid = current_euid();
 	session->gid = current_egid();
@@ -383,20 +361,15 @@ perf_persistent_session_alloc(const struct perf_persistent_detach *d)
 	return session;
 }
 
-/**
- * perf_persistent_session_create - make a session, with its entries in sysfs
- * @d: name and flags
- *
- * It is found once it has an instance; until then it is the caller's.
- *
- * Context: may sleep; perf_persistent_mutex is not held.
- * Return: the session, or -EEXIST for a name that is taken, -EINVAL for one that
- * is too long with its prefix, -EAGAIN if there are no more ids, -ENOMEM
+/*
+ * Make a session, with its entries in sysfs. It is found once it has an instance; until
+ * then it is the caller's. -EEXIST: the name is taken; -EINVAL: it is too long with its
+ * prefix; -EAGAIN: no more ids.
  */
 struct perf_persistent_session *
 perf_persistent_session_create(const struct perf_persistent_detach *d)
 {
-	struct perf_persistent_session *session = perf_persistent_session_alloc(d);
+	struct perf_persistent_session *session = session_alloc(d);
 	struct perf_persistent_name *name;
 	int err;
 

@@ -56,7 +56,7 @@ struct perf_persistent_change {
 	char				mark[PERF_PERSISTENT_MARK_MAX];
 };
 
-static int perf_persistent_copy_texts(struct perf_persistent_change *c)
+static int copy_texts(struct perf_persistent_change *c)
 {
 	char *filter;
 	int err;
@@ -75,8 +75,7 @@ static int perf_persistent_copy_texts(struct perf_persistent_change *c)
 	return err ?: *c->mark ? 0 : -EINVAL;
 }
 
-static int perf_persistent_copy_set(struct perf_persistent_change *c, unsigned int cmd,
-				    unsigned long arg)
+static int copy_set(struct perf_persistent_change *c, unsigned int cmd, unsigned long arg)
 {
 	struct perf_persistent_set *set = &c->set;
 	u32 both = PERF_PERSISTENT_SET_ENABLE | PERF_PERSISTENT_SET_DISABLE;
@@ -101,17 +100,17 @@ static int perf_persistent_copy_set(struct perf_persistent_change *c, unsigned i
 	if (set->flags & PERF_PERSISTENT_SET_TTL)
 		err = perf_persistent_check_ttl(&set->ttl);
 
-	return err ?: perf_persistent_copy_texts(c);
+	return err ?: copy_texts(c);
 }
 
-static bool perf_persistent_is_owner(const struct perf_persistent_session *session)
+static bool is_owner(const struct perf_persistent_session *session)
 {
 	return uid_eq(READ_ONCE(session->uid), current_euid());
 }
 
 /* As for files: the owner can choose one of his groups, but no other owner. */
-static int perf_persistent_may_set_mode(struct perf_persistent_session *session,
-					const struct perf_persistent_change *c)
+static int may_set_mode(struct perf_persistent_session *session,
+			const struct perf_persistent_change *c)
 {
 	u32 flags = c->set.flags;
 
@@ -120,27 +119,27 @@ static int perf_persistent_may_set_mode(struct perf_persistent_session *session,
 		return 0;
 
 	if (flags & PERF_PERSISTENT_SET_UID || session->flags & PERF_PERSISTENT_PRIVILEGED ||
-	    !perf_persistent_is_owner(session))
+	    !is_owner(session))
 		return -EPERM;
 
 	return !(flags & PERF_PERSISTENT_SET_GID) || in_egroup_p(c->gid) ? 0 : -EPERM;
 }
 
 /* The right that SET takes, or 0 */
-static unsigned int perf_persistent_set_right(const struct perf_persistent_session *session,
-					      const struct perf_persistent_change *c)
+static unsigned int set_right(const struct perf_persistent_session *session,
+			      const struct perf_persistent_change *c)
 {
 	if (c->set.flags == PERF_PERSISTENT_SET_HOLD)
 		return PERF_PERSISTENT_HOLD;
 
 	/* As for files, the owner can take back what he did to the mode. */
-	if (c->set.flags == PERF_PERSISTENT_SET_MODE && perf_persistent_is_owner(session))
+	if (c->set.flags == PERF_PERSISTENT_SET_MODE && is_owner(session))
 		return 0;
 
 	return PERF_PERSISTENT_CONTROL;
 }
 
-static int perf_persistent_set_security(struct perf_persistent_session *session)
+static int set_security(struct perf_persistent_session *session)
 {
 	struct perf_event *event;
 	int err = 0;
@@ -158,24 +157,23 @@ static int perf_persistent_set_security(struct perf_persistent_session *session)
  * An owner may end his session even if he may no longer access its targets, for
  * example because one of them executed a setuid program.
  */
-static int perf_persistent_may_set(struct perf_persistent_session *session,
-				   const struct perf_persistent_change *c)
+static int may_set(struct perf_persistent_session *session, const struct perf_persistent_change *c)
 {
-	unsigned int right = perf_persistent_set_right(session, c);
+	unsigned int right = set_right(session, c);
 	int err;
 
-	if (!(c->set.flags & ~PERF_PERSISTENT_SET_OWN) && perf_persistent_is_owner(session))
+	if (!(c->set.flags & ~PERF_PERSISTENT_SET_OWN) && is_owner(session))
 		err = perf_persistent_mode_allows(session, right) ? 0 : -EACCES;
 	else
 		err = perf_persistent_may_change(session, right);
 	if (!err)
-		err = perf_persistent_set_security(session);
+		err = set_security(session);
 
-	return err ?: perf_persistent_may_set_mode(session, c);
+	return err ?: may_set_mode(session, c);
 }
 
-static int perf_persistent_check_member(struct perf_persistent_session *session,
-					const struct perf_persistent_set *set)
+static int check_member(struct perf_persistent_session *session,
+			const struct perf_persistent_set *set)
 {
 	guard(mutex)(&perf_persistent_mutex);
 
@@ -183,7 +181,7 @@ static int perf_persistent_check_member(struct perf_persistent_session *session,
 	       0 : -ENOENT;
 }
 
-static bool perf_persistent_is_over(struct perf_event *event)
+static bool is_over(struct perf_event *event)
 {
 	guard(mutex)(&event->child_mutex);
 
@@ -194,8 +192,8 @@ static bool perf_persistent_is_over(struct perf_event *event)
  * As in utrace_set_events(9), nothing can be set for dead targets, but
  * disabling them is no error.
  */
-static int perf_persistent_check_ended(struct perf_persistent_session *session,
-				       const struct perf_persistent_set *set)
+static int check_ended(struct perf_persistent_session *session,
+		       const struct perf_persistent_set *set)
 {
 	struct perf_event *event;
 	int err = -ESRCH;
@@ -203,7 +201,7 @@ static int perf_persistent_check_ended(struct perf_persistent_session *session,
 
 	while (err && (event = perf_persistent_get_next(session, &nr))) {
 		if (perf_persistent_selects(set->member, event))
-			err = perf_persistent_is_over(event) ? -EALREADY : 0;
+			err = is_over(event) ? -EALREADY : 0;
 		perf_persistent_put_user(event);
 	}
 
@@ -211,7 +209,7 @@ static int perf_persistent_check_ended(struct perf_persistent_session *session,
 }
 
 /* The drivers of the clocks make a period of a frequency, in ns, when they are opened. */
-static u64 perf_persistent_event_period(struct perf_event *event, u64 value)
+static u64 event_period(struct perf_event *event, u64 value)
 {
 	if (!value || !event->persistent->attr.freq || event->attr.freq)
 		return value;
@@ -219,11 +217,11 @@ static u64 perf_persistent_event_period(struct perf_event *event, u64 value)
 	return div64_u64(NSEC_PER_SEC, value);
 }
 
-static int perf_persistent_check_event_period(struct perf_event *event, u64 value)
+static int check_event_period(struct perf_event *event, u64 value)
 {
 	bool too_high = event->persistent->attr.freq && value > sysctl_perf_event_sample_rate;
 	struct perf_event_context *ctx = perf_event_ctx_lock(event);
-	u64 period = perf_persistent_event_period(event, value);
+	u64 period = event_period(event, value);
 	int err = 0;
 
 	/* The PMU of a revoked event is gone. */
@@ -235,8 +233,8 @@ static int perf_persistent_check_event_period(struct perf_event *event, u64 valu
 }
 
 /* Whether all members that sample can have the period, and there are any */
-static int perf_persistent_check_period(struct perf_persistent_session *session,
-					const struct perf_persistent_set *set)
+static int check_period(struct perf_persistent_session *session,
+			const struct perf_persistent_set *set)
 {
 	struct perf_event *event;
 	bool found = false;
@@ -246,7 +244,7 @@ static int perf_persistent_check_period(struct perf_persistent_session *session,
 	while (!err && (event = perf_persistent_get_next(session, &nr))) {
 		if (perf_persistent_selects(set->member, event) && is_sampling_event(event)) {
 			found = true;
-			err = perf_persistent_check_event_period(event, set->period);
+			err = check_event_period(event, set->period);
 		}
 		perf_persistent_put_user(event);
 	}
@@ -255,8 +253,7 @@ static int perf_persistent_check_period(struct perf_persistent_session *session,
 }
 
 /* The filters of all members that are tracepoints, if there are any */
-static int perf_persistent_make_filters(struct perf_persistent_session *session,
-					struct perf_persistent_change *c)
+static int make_filters(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
 	struct perf_event *event;
 	int ret = 0;
@@ -273,23 +270,21 @@ static int perf_persistent_make_filters(struct perf_persistent_session *session,
 	return list_empty(&c->filters) ? -EINVAL : 0;
 }
 
-static int perf_persistent_set_check(struct perf_persistent_session *session,
-				     struct perf_persistent_change *c)
+static int check_change(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
-	int err = perf_persistent_check_member(session, &c->set);
+	int err = check_member(session, &c->set);
 
 	if (!err && (c->set.flags & PERF_PERSISTENT_SET_REPORTED))
-		err = perf_persistent_check_ended(session, &c->set);
+		err = check_ended(session, &c->set);
 	if (!err && (c->set.flags & PERF_PERSISTENT_SET_PERIOD))
-		err = perf_persistent_check_period(session, &c->set);
+		err = check_period(session, &c->set);
 	if (!err && (c->set.flags & PERF_PERSISTENT_SET_FILTER))
-		err = perf_persistent_make_filters(session, c);
+		err = make_filters(session, c);
 
 	return err;
 }
 
-static int perf_persistent_set_session(struct perf_persistent_session *session,
-				       struct perf_persistent_change *c)
+static int set_session(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
 	struct perf_persistent_set *set = &c->set;
 
@@ -316,9 +311,9 @@ static int perf_persistent_set_session(struct perf_persistent_session *session,
 }
 
 /* Its children have periods of their own. */
-static void perf_persistent_set_period(struct perf_event *event, u64 value)
+static void set_period(struct perf_event *event, u64 value)
 {
-	u64 period = perf_persistent_event_period(event, value);
+	u64 period = event_period(event, value);
 	struct perf_event *child;
 
 	guard(mutex)(&event->child_mutex);
@@ -328,15 +323,14 @@ static void perf_persistent_set_period(struct perf_event *event, u64 value)
 		perf_event_apply_period(child, period);
 }
 
-static void perf_persistent_set_event(const struct perf_persistent_set *set,
-				      struct perf_event *event)
+static void set_event(const struct perf_persistent_set *set, struct perf_event *event)
 {
 	struct perf_event_context *ctx = perf_event_ctx_lock(event);
 
 	/* As the ioctls of the event do; not if it is revoked or dead. */
 	if (event->state > PERF_EVENT_STATE_REVOKED) {
 		if ((set->flags & PERF_PERSISTENT_SET_PERIOD) && is_sampling_event(event))
-			perf_persistent_set_period(event, set->period);
+			set_period(event, set->period);
 		if (set->flags & PERF_PERSISTENT_SET_ENABLE)
 			perf_event_for_each_child(event, _perf_event_enable);
 		if (set->flags & PERF_PERSISTENT_SET_DISABLE)
@@ -345,8 +339,7 @@ static void perf_persistent_set_event(const struct perf_persistent_set *set,
 	perf_event_ctx_unlock(event, ctx);
 }
 
-static void perf_persistent_set_instances(struct perf_persistent_session *session,
-					  struct perf_persistent_change *c)
+static void set_instances(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
 	const struct perf_persistent_set *set = &c->set;
 	struct perf_event *event;
@@ -359,13 +352,13 @@ static void perf_persistent_set_instances(struct perf_persistent_session *sessio
 	perf_persistent_filters_swap(&c->filters);
 	while ((event = perf_persistent_get_next(session, &nr))) {
 		if (perf_persistent_selects(set->member, event))
-			perf_persistent_set_event(set, event);
+			set_event(set, event);
 		perf_persistent_put_user(event);
 	}
 }
 
-static void perf_persistent_set_clear(struct perf_persistent_session *session,
-				      const struct perf_persistent_set *set)
+static void set_clear(struct perf_persistent_session *session,
+		      const struct perf_persistent_set *set)
 {
 	struct perf_event *event;
 	u32 nr = 0;
@@ -378,8 +371,7 @@ static void perf_persistent_set_clear(struct perf_persistent_session *session,
 	}
 }
 
-static int perf_persistent_set_hold(struct perf_persistent_session *session,
-				    const struct perf_persistent_change *c)
+static int set_hold(struct perf_persistent_session *session, const struct perf_persistent_change *c)
 {
 	if (!c->holder)
 		return -EOPNOTSUPP;
@@ -392,8 +384,8 @@ static int perf_persistent_set_hold(struct perf_persistent_session *session,
 }
 
 /* Report a mark or a disable before the change, enable and set after it. */
-static void perf_persistent_set_trace(struct perf_persistent_session *session,
-				      const struct perf_persistent_change *c, bool before)
+static void set_trace(struct perf_persistent_session *session,
+		      const struct perf_persistent_change *c, bool before)
 {
 	u32 flags = c->set.flags;
 
@@ -410,47 +402,57 @@ static void perf_persistent_set_trace(struct perf_persistent_session *session,
 	trace_persistent_set(session->id, c->set.member, flags);
 }
 
-static int perf_persistent_set(struct perf_persistent_session *session,
-			       struct perf_persistent_change *c)
+static int change_locked(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
 	int err;
 
 	/* Rights change under it as well. */
-	guard(mutex)(&session->control);
+	lockdep_assert_held(&session->control);
 
-	err = perf_persistent_may_set(session, c);
+	err = may_set(session, c);
 	if (!err)
-		err = perf_persistent_set_check(session, c);
+		err = check_change(session, c);
 	if (!err && (c->set.flags & PERF_PERSISTENT_SET_HOLD))
-		err = perf_persistent_set_hold(session, c);
+		err = set_hold(session, c);
 	if (err)
 		return err;
 
-	perf_persistent_set_trace(session, c, true);
-	perf_persistent_set_instances(session, c);
+	set_trace(session, c, true);
+	set_instances(session, c);
 	/* Software events and tracepoints that are just being reported */
 	if (c->set.flags & PERF_PERSISTENT_SET_STOPS)
 		synchronize_rcu();
 	/* After what is disabled has come to its end */
 	if (c->set.flags & PERF_PERSISTENT_SET_CLEAR)
-		perf_persistent_set_clear(session, &c->set);
-	err = perf_persistent_set_session(session, c);
+		set_clear(session, &c->set);
+	err = set_session(session, c);
 	if (err)
 		return err;
 
-	perf_persistent_set_trace(session, c, false);
+	set_trace(session, c, false);
 
 	return 0;
 }
 
-static int perf_persistent_set_named(struct perf_persistent_session *session,
-				     struct perf_persistent_change *c)
+static int change_session(struct perf_persistent_session *session, struct perf_persistent_change *c)
+{
+	int err = perf_persistent_control_lock(session);
+
+	if (err)
+		return err;
+	err = change_locked(session, c);
+	mutex_unlock(&session->control);
+
+	return err;
+}
+
+static int set_named(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
 	char chosen[PERF_PERSISTENT_NAME_MAX];
 	int err;
 
 	if (!(c->set.flags & PERF_PERSISTENT_SET_NAME))
-		return perf_persistent_set(session, c);
+		return change_session(session, c);
 
 	err = perf_persistent_copy_name(chosen, c->set.name);
 	if (err)
@@ -460,7 +462,7 @@ static int perf_persistent_set_named(struct perf_persistent_session *session,
 	if (IS_ERR(c->name))
 		return PTR_ERR(c->name);
 
-	err = perf_persistent_set(session, c);
+	err = change_session(session, c);
 
 	/* The old one, or the new one if it was not taken */
 	perf_persistent_name_remove(c->name);
@@ -469,8 +471,7 @@ static int perf_persistent_set_named(struct perf_persistent_session *session,
 	return err;
 }
 
-static struct perf_persistent_session *
-perf_persistent_set_of(const struct perf_persistent_change *c)
+static struct perf_persistent_session *session_of_change(const struct perf_persistent_change *c)
 {
 	struct perf_persistent_session *session;
 	struct perf_event *event = c->event;
@@ -485,20 +486,7 @@ perf_persistent_set_of(const struct perf_persistent_change *c)
 	return ERR_PTR(event->persistent && event->persistent->ended ? -ESRCH : -EINVAL);
 }
 
-/**
- * perf_persistent_ioctl_set - PERF_EVENT_IOC_SET_PERSISTENT
- * @holder: of the file if it can hold, or NULL
- * @event:  event of the open file, or NULL for a file of the holder's session
- * @cmd:    has the size of the struct
- * @arg:    address of a struct perf_persistent_set
- *
- * Context: may sleep; waits for an RCU grace period.
- * Return: 0, -EINVAL for an event that is not persistent and for bad arguments,
- * -ESRCH if the session has ended, -EALREADY if only its targets have,
- * -ENOENT for a member that there is not, -EACCES, -EPERM, -EEXIST for a name that
- * is taken, -EOPNOTSUPP for a hold by the file that was detached, -EFAULT, -E2BIG,
- * -ENOMEM, or as perf_persistent_may_change()
- */
+/* @event is that of the open file, or NULL for a file of the holder's session. */
 long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct perf_event *event,
 			       unsigned int cmd, unsigned long arg)
 {
@@ -512,14 +500,14 @@ long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct per
 	c->event = event;
 	c->holder = holder;
 	INIT_LIST_HEAD(&c->filters);
-	err = perf_persistent_copy_set(c, cmd, arg);
-	session = err ? NULL : perf_persistent_set_of(c);
+	err = copy_set(c, cmd, arg);
+	session = err ? NULL : session_of_change(c);
 	if (IS_ERR(session)) {
 		err = PTR_ERR(session);
 	} else if (session) {
 		/* Check first: others can see a new name at once. */
-		err = perf_persistent_mode_allows(session, perf_persistent_set_right(session, c)) ?
-		      perf_persistent_set_named(session, c) : -EACCES;
+		err = perf_persistent_mode_allows(session, set_right(session, c)) ?
+		      set_named(session, c) : -EACCES;
 		if (!err && (c->set.flags & PERF_PERSISTENT_SET_ANNOUNCED))
 			perf_persistent_sysfs_announce(session, KOBJ_CHANGE);
 		kobject_put(&session->kobj);

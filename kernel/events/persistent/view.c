@@ -25,12 +25,12 @@
 #include "persistent.h"
 
 /**
- * struct perf_persistent_window - part of a value that a view shows
+ * struct view_window - part of a value that a view shows
  * @id:   event id of a count
  * @sum:  value that the view showed at its last enable, disable or reset
  * @base: value of the event at that time
  */
-struct perf_persistent_window {
+struct view_window {
 	u64	id;
 	u64	sum;
 	u64	base;
@@ -55,8 +55,8 @@ struct perf_persistent_view {
 	struct perf_persistent_holder	holder;
 	struct mutex			lock;	/* for what follows */
 	bool				enabled;
-	struct perf_persistent_window	times[2];
-	struct perf_persistent_window	*counts;
+	struct view_window		times[2];
+	struct view_window		*counts;
 	u32				nr_counts;
 	u64				rb_id;
 	unsigned long			wakeup;
@@ -64,8 +64,7 @@ struct perf_persistent_view {
 
 /* The window */
 
-static u64 perf_persistent_window_read(const struct perf_persistent_window *w, u64 now,
-				       bool enabled)
+static u64 window_read(const struct view_window *w, u64 now, bool enabled)
 {
 	if (!enabled)
 		return w->sum;
@@ -73,9 +72,9 @@ static u64 perf_persistent_window_read(const struct perf_persistent_window *w, u
 	return w->sum + perf_persistent_since(now, w->base);
 }
 
-static void perf_persistent_window_update(struct perf_persistent_window *w, u64 now, bool enabled)
+static void window_update(struct view_window *w, u64 now, bool enabled)
 {
-	w->sum = perf_persistent_window_read(w, now, enabled);
+	w->sum = window_read(w, now, enabled);
 	w->base = now;
 }
 
@@ -83,7 +82,7 @@ static void perf_persistent_window_update(struct perf_persistent_window *w, u64 
  * The values of an event, or of a group: what perf_event_read_group() makes of
  * this format, whatever the view shows of it
  */
-struct perf_persistent_values {
+struct view_values {
 	u64	nr;
 	u64	times[2];
 	struct {
@@ -97,9 +96,9 @@ struct perf_persistent_values {
 					 PERF_FORMAT_TOTAL_TIME_ENABLED | \
 					 PERF_FORMAT_TOTAL_TIME_RUNNING)
 
-static struct perf_persistent_values *perf_persistent_read_one(struct perf_event *event)
+static struct view_values *read_one(struct perf_event *event)
 {
-	struct perf_persistent_values *v = kzalloc_flex(*v, event, 1);
+	struct view_values *v = kzalloc_flex(*v, event, 1);
 
 	if (!v)
 		return ERR_PTR(-ENOMEM);
@@ -112,7 +111,7 @@ static struct perf_persistent_values *perf_persistent_read_one(struct perf_event
 	return v;
 }
 
-static struct perf_persistent_values *perf_persistent_read_group(struct perf_event *event)
+static struct view_values *read_group(struct perf_event *event)
 {
 	struct perf_event_context *ctx = perf_event_ctx_lock(event);
 	/* The leader may be gone. */
@@ -125,8 +124,7 @@ static struct perf_persistent_values *perf_persistent_read_group(struct perf_eve
 	return v;
 }
 
-static const struct perf_persistent_window *
-perf_persistent_view_find(const struct perf_persistent_view *view, u64 id)
+static const struct view_window *view_find(const struct perf_persistent_view *view, u64 id)
 {
 	for (u32 i = 0; i < view->nr_counts; i++) {
 		if (view->counts[i].id == id)
@@ -140,11 +138,10 @@ perf_persistent_view_find(const struct perf_persistent_view *view, u64 id)
  * Siblings may come and go between two reads: have a window for each event that
  * there is, in the order of @v. A new one shows all of its count.
  */
-static int perf_persistent_view_match(struct perf_persistent_view *view,
-				      const struct perf_persistent_values *v)
+static int view_match(struct perf_persistent_view *view, const struct view_values *v)
 {
-	const struct perf_persistent_window *known;
-	struct perf_persistent_window *counts;
+	const struct view_window *known;
+	struct view_window *counts;
 	u32 i;
 
 	for (i = 0; i < v->nr && i < view->nr_counts; i++) {
@@ -160,7 +157,7 @@ static int perf_persistent_view_match(struct perf_persistent_view *view,
 
 	for (i = 0; i < v->nr; i++) {
 		counts[i].id = v->event[i].id;
-		known = perf_persistent_view_find(view, counts[i].id);
+		known = view_find(view, counts[i].id);
 		if (known)
 			counts[i] = *known;
 	}
@@ -172,20 +169,18 @@ static int perf_persistent_view_match(struct perf_persistent_view *view,
 }
 
 /* The values as they are, for kfree(), and windows of the view for them */
-static struct perf_persistent_values *
-perf_persistent_view_values(struct perf_persistent_view *view)
+static struct view_values *view_get_values(struct perf_persistent_view *view)
 {
-	struct perf_persistent_values *v;
+	struct view_values *v;
 	int err;
 
 	lockdep_assert_held(&view->lock);
 
-	v = view->read_format & PERF_FORMAT_GROUP ? perf_persistent_read_group(view->event) :
-						    perf_persistent_read_one(view->event);
+	v = view->read_format & PERF_FORMAT_GROUP ? read_group(view->event) : read_one(view->event);
 	if (IS_ERR(v))
 		return v;
 
-	err = perf_persistent_view_match(view, v);
+	err = view_match(view, v);
 	if (err) {
 		kfree(v);
 		return ERR_PTR(err);
@@ -194,10 +189,9 @@ perf_persistent_view_values(struct perf_persistent_view *view)
 	return v;
 }
 
-static int perf_persistent_view_add_window(struct perf_persistent_view *view,
-					   struct perf_event *event, u64 base)
+static int view_add_window(struct perf_persistent_view *view, struct perf_event *event, u64 base)
 {
-	struct perf_persistent_window *counts;
+	struct view_window *counts;
 
 	counts = krealloc_array(view->counts, view->nr_counts + 1, sizeof(*counts),
 				GFP_KERNEL_ACCOUNT);
@@ -205,7 +199,7 @@ static int perf_persistent_view_add_window(struct perf_persistent_view *view,
 		return -ENOMEM;
 
 	view->counts = counts;
-	counts[view->nr_counts++] = (struct perf_persistent_window) {
+	counts[view->nr_counts++] = (struct view_window) {
 		.id	= primary_event_id(event),
 		.base	= base,
 	};
@@ -214,7 +208,7 @@ static int perf_persistent_view_add_window(struct perf_persistent_view *view,
 }
 
 /* The windows of a new view begin where the event, or each of the group, was cleared. */
-static int perf_persistent_view_begin(struct perf_persistent_view *view)
+static int view_begin(struct perf_persistent_view *view)
 {
 	struct perf_event *event = view->event, *sibling;
 	const struct perf_persistent_origin origin = perf_persistent_origin_of(event);
@@ -223,14 +217,13 @@ static int perf_persistent_view_begin(struct perf_persistent_view *view)
 
 	view->times[0].base = origin.enabled;
 	view->times[1].base = origin.running;
-	err = perf_persistent_view_add_window(view, event, origin.count);
+	err = view_add_window(view, event, origin.count);
 	if (err || !(view->read_format & PERF_FORMAT_GROUP))
 		return err;
 
 	ctx = perf_event_ctx_lock(event);
 	for_each_sibling_event(sibling, event) {
-		err = perf_persistent_view_add_window(view, sibling,
-						      perf_persistent_origin_of(sibling).count);
+		err = view_add_window(view, sibling, perf_persistent_origin_of(sibling).count);
 		if (err)
 			break;
 	}
@@ -239,9 +232,9 @@ static int perf_persistent_view_begin(struct perf_persistent_view *view)
 	return err;
 }
 
-static int perf_persistent_view_switch(struct perf_persistent_view *view, bool enable)
+static int view_switch(struct perf_persistent_view *view, bool enable)
 {
-	struct perf_persistent_values *v;
+	struct view_values *v;
 	u32 i;
 
 	guard(mutex)(&view->lock);
@@ -249,27 +242,27 @@ static int perf_persistent_view_switch(struct perf_persistent_view *view, bool e
 	if (view->enabled == enable)
 		return 0;
 
-	v = perf_persistent_view_values(view);
+	v = view_get_values(view);
 	if (IS_ERR(v))
 		return PTR_ERR(v);
 
 	for (i = 0; i < ARRAY_SIZE(v->times); i++)
-		perf_persistent_window_update(&view->times[i], v->times[i], view->enabled);
+		window_update(&view->times[i], v->times[i], view->enabled);
 	for (i = 0; i < v->nr; i++)
-		perf_persistent_window_update(&view->counts[i], v->event[i].count, view->enabled);
+		window_update(&view->counts[i], v->event[i].count, view->enabled);
 	view->enabled = enable;
 	kfree(v);
 
 	return 0;
 }
 
-static int perf_persistent_view_reset(struct perf_persistent_view *view)
+static int view_reset(struct perf_persistent_view *view)
 {
-	struct perf_persistent_values *v;
+	struct view_values *v;
 
 	guard(mutex)(&view->lock);
 
-	v = perf_persistent_view_values(view);
+	v = view_get_values(view);
 	if (IS_ERR(v))
 		return PTR_ERR(v);
 
@@ -282,30 +275,27 @@ static int perf_persistent_view_reset(struct perf_persistent_view *view)
 	return 0;
 }
 
-static struct perf_persistent_values *perf_persistent_view_show(struct perf_persistent_view *view)
+static struct view_values *view_show(struct perf_persistent_view *view)
 {
-	struct perf_persistent_values *v;
+	struct view_values *v;
 	u32 i;
 
 	guard(mutex)(&view->lock);
 
-	v = perf_persistent_view_values(view);
+	v = view_get_values(view);
 	if (IS_ERR(v))
 		return v;
 
 	for (i = 0; i < ARRAY_SIZE(v->times); i++)
-		v->times[i] = perf_persistent_window_read(&view->times[i], v->times[i],
-							  view->enabled);
+		v->times[i] = window_read(&view->times[i], v->times[i], view->enabled);
 	for (i = 0; i < v->nr; i++)
-		v->event[i].count = perf_persistent_window_read(&view->counts[i],
-								v->event[i].count, view->enabled);
+		v->event[i].count = window_read(&view->counts[i], v->event[i].count, view->enabled);
 
 	return v;
 }
 
 /* In the layout of read(2); @out has as much room as the values take */
-static size_t perf_persistent_values_format(const struct perf_persistent_values *v,
-					    u64 read_format, u64 *out)
+static size_t values_format(const struct view_values *v, u64 read_format, u64 *out)
 {
 	bool group = read_format & PERF_FORMAT_GROUP;
 	size_t n = 0;
@@ -327,11 +317,10 @@ static size_t perf_persistent_values_format(const struct perf_persistent_values 
 	return n * sizeof(*out);
 }
 
-static ssize_t perf_persistent_view_read(struct file *file, char __user *buf, size_t count,
-					 loff_t *ppos)
+static ssize_t view_read(struct file *file, char __user *buf, size_t count, loff_t *ppos)
 {
 	struct perf_persistent_view *view = file->private_data;
-	struct perf_persistent_values *v;
+	struct view_values *v;
 	ssize_t ret;
 	u64 *out;
 
@@ -343,13 +332,13 @@ static ssize_t perf_persistent_view_read(struct file *file, char __user *buf, si
 	if (READ_ONCE(view->event->state) == PERF_EVENT_STATE_ERROR)
 		return 0;
 
-	v = perf_persistent_view_show(view);
+	v = view_show(view);
 	if (IS_ERR(v))
 		return PTR_ERR(v);
 
 	out = kmalloc(struct_size(v, event, v->nr), GFP_KERNEL);
 	if (out)
-		ret = perf_persistent_values_format(v, view->read_format, out);
+		ret = values_format(v, view->read_format, out);
 	kfree(v);
 	if (!out)
 		return -ENOMEM;
@@ -377,8 +366,7 @@ static ssize_t perf_persistent_view_read(struct file *file, char __user *buf, si
  *   wake_up_all()
  *                                 must report again
  */
-static bool perf_persistent_view_has_news(struct perf_persistent_view *view,
-					  struct perf_buffer *rb)
+static bool view_has_news(struct perf_persistent_view *view, struct perf_buffer *rb)
 {
 	unsigned long wakeup = local_read(&rb->wakeup);
 	bool complete, news;
@@ -400,7 +388,7 @@ static bool perf_persistent_view_has_news(struct perf_persistent_view *view,
 	return news;
 }
 
-static bool perf_persistent_has_ended(struct perf_event *event)
+static bool view_has_ended(struct perf_event *event)
 {
 	u32 state;
 
@@ -410,7 +398,7 @@ static bool perf_persistent_has_ended(struct perf_event *event)
 	return state == PERF_PERSISTENT_STATE_EXITED || state == PERF_PERSISTENT_STATE_EXPIRED;
 }
 
-static __poll_t perf_persistent_view_poll(struct file *file, poll_table *wait)
+static __poll_t view_poll(struct file *file, poll_table *wait)
 {
 	struct perf_persistent_view *view = file->private_data;
 	struct perf_event *event = view->event;
@@ -419,7 +407,7 @@ static __poll_t perf_persistent_view_poll(struct file *file, poll_table *wait)
 
 	poll_wait(file, &event->waitq, wait);
 
-	if (perf_persistent_has_ended(event))
+	if (view_has_ended(event))
 		return EPOLLHUP;
 
 	if (event->state == PERF_EVENT_STATE_REVOKED ||
@@ -428,7 +416,7 @@ static __poll_t perf_persistent_view_poll(struct file *file, poll_table *wait)
 
 	rb = ring_buffer_get(event);
 	if (rb) {
-		events = perf_persistent_view_has_news(view, rb) ? EPOLLIN | EPOLLRDNORM : 0;
+		events = view_has_news(view, rb) ? EPOLLIN | EPOLLRDNORM : 0;
 		ring_buffer_put(rb);
 	}
 
@@ -437,7 +425,7 @@ static __poll_t perf_persistent_view_poll(struct file *file, poll_table *wait)
 
 /* The file */
 
-static int perf_persistent_view_release(struct inode *inode, struct file *file)
+static int view_release(struct inode *inode, struct file *file)
 {
 	struct perf_persistent_view *view = file->private_data;
 
@@ -449,13 +437,30 @@ static int perf_persistent_view_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
-static long perf_persistent_view_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+/*
+ * An event that was attached belongs to the task that did so. Others who still have
+ * a view of it could otherwise detach it, own the session, and end the event.
+ */
+static int view_may_detach(struct perf_event *event)
+{
+	if (READ_ONCE(event->owner) == current || perfmon_capable())
+		return 0;
+
+	return perf_persistent_instance_of(event) ? -EEXIST : -EACCES;
+}
+
+static long view_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	struct perf_persistent_view *view = file->private_data;
 	long ret;
 	u64 id;
 
+	if (_IOC_TYPE(cmd) != _IOC_TYPE(PERF_EVENT_IOC_ENABLE))
+		return -ENOTTY;
+
 	ret = security_perf_event_write(view->event);
+	if (!ret && _IOC_NR(cmd) == _IOC_NR(PERF_EVENT_IOC_DETACH))
+		ret = view_may_detach(view->event);
 	if (ret)
 		return ret;
 
@@ -463,17 +468,14 @@ static long perf_persistent_view_ioctl(struct file *file, unsigned int cmd, unsi
 	if (ret != -ENOIOCTLCMD)
 		return ret;
 
-	if (_IOC_TYPE(cmd) != _IOC_TYPE(PERF_EVENT_IOC_ENABLE))
-		return -ENOTTY;
-
 	/* 32-bit programs have some of them with another size. */
 	switch (_IOC_NR(cmd)) {
 	case _IOC_NR(PERF_EVENT_IOC_ENABLE):
-		return perf_persistent_view_switch(view, true);
+		return view_switch(view, true);
 	case _IOC_NR(PERF_EVENT_IOC_DISABLE):
-		return perf_persistent_view_switch(view, false);
+		return view_switch(view, false);
 	case _IOC_NR(PERF_EVENT_IOC_RESET):
-		return perf_persistent_view_reset(view);
+		return view_reset(view);
 	case _IOC_NR(PERF_EVENT_IOC_ID):
 		id = primary_event_id(view->event);
 		return copy_to_user((void __user *)arg, &id, sizeof(id)) ? -EFAULT : 0;
@@ -491,7 +493,7 @@ static long perf_persistent_view_ioctl(struct file *file, unsigned int cmd, unsi
 	}
 }
 
-static struct file *perf_persistent_perf_file(struct perf_event *event)
+static struct file *perf_file_of(struct perf_event *event)
 {
 	struct file *file;
 
@@ -503,22 +505,25 @@ static struct file *perf_persistent_perf_file(struct perf_event *event)
 	return file;
 }
 
-static int perf_persistent_view_mmap(struct file *file, struct vm_area_struct *vma)
+static int view_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct perf_persistent_view *view = file->private_data;
 	struct file *perf_file;
 	int err;
 
-	/* Whoever moves data_tail decides what others get to see. */
-	if (vma->vm_flags & VM_WRITE) {
+	/*
+	 * Whoever moves data_tail decides what others get to see. A mapping of an event
+	 * without a buffer gives it one, which changes the event.
+	 */
+	if ((vma->vm_flags & VM_WRITE) || !READ_ONCE(view->event->rb)) {
 		err = perf_persistent_may_write(view->event);
 		if (err)
 			return err;
-	} else {
-		vm_flags_clear(vma, VM_MAYWRITE);
 	}
+	if (!(vma->vm_flags & VM_WRITE))
+		vm_flags_clear(vma, VM_MAYWRITE);
 
-	perf_file = perf_persistent_perf_file(view->event);
+	perf_file = perf_file_of(view->event);
 	if (IS_ERR(perf_file))
 		return PTR_ERR(perf_file);
 
@@ -529,7 +534,7 @@ static int perf_persistent_view_mmap(struct file *file, struct vm_area_struct *v
 	return perf_fops.mmap(perf_file, vma);
 }
 
-static void perf_persistent_view_show_fdinfo(struct seq_file *m, struct file *file)
+static void view_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct perf_persistent_view *view = file->private_data;
 	struct perf_persistent_instance *inst;
@@ -547,24 +552,17 @@ static void perf_persistent_view_show_fdinfo(struct seq_file *m, struct file *fi
 	seq_printf(m, "persistent-state:\t%u\n", perf_persistent_state(view->event));
 }
 
-static const struct file_operations perf_persistent_view_fops = {
-	.release		= perf_persistent_view_release,
-	.read			= perf_persistent_view_read,
-	.poll			= perf_persistent_view_poll,
-	.unlocked_ioctl		= perf_persistent_view_ioctl,
+static const struct file_operations view_fops = {
+	.release		= view_release,
+	.read			= view_read,
+	.poll			= view_poll,
+	.unlocked_ioctl		= view_ioctl,
 	.compat_ioctl		= compat_ptr_ioctl,
-	.mmap			= perf_persistent_view_mmap,
-	.show_fdinfo		= perf_persistent_view_show_fdinfo,
+	.mmap			= view_mmap,
+	.show_fdinfo		= view_show_fdinfo,
 };
 
-/**
- * perf_persistent_view_open - make a view
- * @event:   event; on success the view takes over the caller's use of it
- * @attr:    of reopening
- * @f_flags: of the file
- *
- * Return: the file, or -ENOMEM, -ENFILE
- */
+/* Make a view; on success it takes over the caller's use of the event. */
 struct file *perf_persistent_view_open(struct perf_event *event,
 				       const struct perf_event_attr *attr, int f_flags)
 {
@@ -580,9 +578,8 @@ struct file *perf_persistent_view_open(struct perf_event *event,
 	view->enabled = !attr->disabled;
 	mutex_init(&view->lock);
 
-	err = perf_persistent_view_begin(view);
-	file = err ? ERR_PTR(err) :
-		     anon_inode_getfile("[perf_event]", &perf_persistent_view_fops, view, f_flags);
+	err = view_begin(view);
+	file = err ? ERR_PTR(err) : anon_inode_getfile("[perf_event]", &view_fops, view, f_flags);
 	if (IS_ERR(file)) {
 		kfree(view->counts);
 		kfree(view);

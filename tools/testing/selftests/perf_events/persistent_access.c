@@ -3,6 +3,7 @@
  * Persistent perf events: who may do what with whose events.
  */
 #include <linux/hw_breakpoint.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
@@ -213,6 +214,47 @@ TEST_F(access, sent_descriptor)
 	ASSERT_EQ(1, send_fd(sock[0], self->fd));
 	ASSERT_EQ(child, waitpid(child, NULL, 0));
 	EXPECT_TRUE(registry_has(self->id));
+}
+
+/* An event that somebody else has attached is his, though I still have a view of it. */
+TEST_F(access, view_of_what_was_attached)
+{
+	pid_t admin;
+	int view;
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, session_mode(reopen(self->admin_id), 0644));
+	ASSERT_EQ(0, become(USER));
+	view = reopen(self->admin_id);
+	ASSERT_LE(0, view);
+	EXPECT_EQ(-EEXIST, detach(view));
+
+	admin = fork();
+	ASSERT_LE(0, admin);
+	while (!admin) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (become(0) || attach(reopen(self->admin_id)))
+			_exit(1);
+		pause();
+	}
+	ASSERT_TRUE(eventually(!registry_has(self->admin_id)));
+	EXPECT_EQ(-EACCES, detach(view));
+	ASSERT_EQ(0, kill(admin, SIGKILL));
+	ASSERT_EQ(admin, waitpid(admin, NULL, 0));
+	EXPECT_EQ(-EACCES, detach(view));
+	EXPECT_EQ(1, registry_count("ids"));
+
+	ASSERT_EQ(0, become(0));
+	EXPECT_LT(0, detach(view));
+}
+
+/* What I attached through a view I can detach through it again. */
+TEST_F(access, view_of_what_i_attached)
+{
+	int view = reopen(self->id);
+
+	ASSERT_EQ(0, attach(view));
+	EXPECT_LT(0, detach(view));
 }
 
 /* When a fresh event would be refused to me, mine is too; and comes back with the right. */

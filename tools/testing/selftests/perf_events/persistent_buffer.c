@@ -85,6 +85,21 @@ TEST_F(buffer, size_asked_for)
 	EXPECT_EQ(2, a.info.buffer_pages);
 }
 
+/* A buffer is shared within a session: an event that writes to it cannot have another one. */
+TEST_F(buffer, of_another_session)
+{
+	int sharer = event_open(&self->attr, -1, self->cpu, -1, 0);
+	struct ring r;
+
+	ASSERT_EQ(0, ring_map(&r, self->fd, PAGES, prot_of(variant->loop)));
+	ASSERT_EQ(0, result(ioctl(sharer, PERF_EVENT_IOC_SET_OUTPUT, self->fd)));
+	self->id = detach(self->fd);
+	ASSERT_LT(0, self->id);
+	EXPECT_EQ(-EBUSY, detach(sharer));
+	EXPECT_EQ(1, registry_count("ids"));
+	EXPECT_EQ(self->id, DETACH(sharer, .id = self->id, .member = 1));
+}
+
 /* A counting event has none unless I ask for it. */
 TEST_F(buffer, counting)
 {

@@ -254,4 +254,22 @@ TEST_F(mode, consumer)
 	EXPECT_EQ(0, ring_map(&r, reopen(id), 1, PROT_READ | PROT_WRITE));
 }
 
+/* A view only shows what there is: to give an event a buffer takes the right to control. */
+TEST_F(mode, no_buffer)
+{
+	struct ring r;
+	int view;
+
+	ASSERT_EQ(0, session_mode(self->view, 0640));
+	ASSERT_EQ(0, become_in(OTHER, GROUP, GROUP));
+	view = reopen(self->id);
+	ASSERT_LE(0, view);
+	EXPECT_EQ(-EACCES, ring_map(&r, view, 1, PROT_READ));
+
+	ASSERT_EQ(0, become_in(USER, GROUP, GROUP));
+	ASSERT_EQ(0, ring_map(&r, self->view, 1, PROT_READ));
+	ASSERT_EQ(0, become_in(OTHER, GROUP, GROUP));
+	EXPECT_EQ(0, ring_map(&r, view, 1, PROT_READ));
+}
+
 TEST_HARNESS_MAIN

@@ -153,6 +153,49 @@ TEST_F(stall, hangs_up_when_it_is_over)
 	EXPECT_EQ(last, count(p.fd));
 }
 
+/* What it has besides ends in time. */
+TEST_F(stall, the_rest_expires)
+{
+	int fd = event_open(&self->attr, -1, 1, -1, 0), view;
+
+	ASSERT_EQ(self->stalled_id, DETACH(fd, .id = self->stalled_id, .member = 1));
+	view = reopen_instance(self->stalled_id, 1);
+	ASSERT_LE(0, view);
+	EXPECT_EQ(0, SET(view, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
+	EXPECT_TRUE(eventually(state_of(view) == PERF_PERSISTENT_STATE_EXPIRED));
+	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
+	EXPECT_TRUE(registry_has(self->stalled_id));
+
+	kill(self->reader, SIGKILL);
+	EXPECT_TRUE(eventually(!registry_has(self->stalled_id)));
+}
+
+/* Whoever waits for somebody who controls it can be killed. */
+TEST_F(stall, waits_to_control)
+{
+	pid_t attacher = fork_child(), controller;
+
+	ASSERT_LE(0, attacher);
+	if (!attacher) {
+		attach(self->stalled);
+		_exit(0);
+	}
+	EXPECT_TRUE(eventually(is_in_syscall(attacher, __NR_ioctl)));
+	controller = fork_child();
+	ASSERT_LE(0, controller);
+	if (!controller) {
+		session_enable(self->stalled);
+		_exit(0);
+	}
+	EXPECT_TRUE(eventually(is_in_syscall(controller, __NR_ioctl)));
+	kill(controller, SIGKILL);
+	EXPECT_TRUE(eventually(waitpid(controller, NULL, WNOHANG) == controller));
+	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
+
+	kill(self->reader, SIGKILL);
+	EXPECT_EQ(attacher, waitpid(attacher, NULL, 0));
+}
+
 /* Somebody who waits for it himself does not stop others either. */
 TEST_F(stall, who_waits_for_it)
 {
