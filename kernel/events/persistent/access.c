@@ -120,10 +120,14 @@ int perf_persistent_may_open(struct perf_event *event)
 	return err == -EPERM ? -EACCES : err;
 }
 
-/* Permissions for the events that write to @rb, but are not in @session, or -EBUSY */
-static int sharer_needs(struct perf_buffer *rb, const struct perf_persistent_session *session,
-			struct task_struct *target)
+/*
+ * Permissions for the events that write to the buffer of @event, but are not in @session;
+ * -EBUSY if one of them is in another session, -EEXIST if @event is in one.
+ */
+static int sharer_needs(struct perf_event *event, struct perf_buffer *rb,
+			const struct perf_persistent_session *session)
 {
+	struct task_struct *target = perf_persistent_target(event);
 	const struct perf_persistent_instance *inst;
 	struct task_struct *other_target;
 	unsigned int needs = 0, nr = 0;
@@ -141,7 +145,7 @@ static int sharer_needs(struct perf_buffer *rb, const struct perf_persistent_ses
 		if (inst && inst->session == session)
 			continue;
 		if (inst)
-			return -EBUSY;
+			return other == event ? -EEXIST : -EBUSY;
 		needs |= perf_persistent_needs(other);
 		other_target = perf_persistent_target(other);
 		if (other_target && (!target || !same_thread_group(target, other_target)))
@@ -153,7 +157,7 @@ static int sharer_needs(struct perf_buffer *rb, const struct perf_persistent_ses
 
 /*
  * Whether an event that is going to be detached may bring its buffer into @session,
- * which the caller may control: 0, -EACCES, -EBUSY.
+ * which the caller may control: 0, -EACCES, -EBUSY, -EEXIST.
  *
  * A buffer shows the records of all events that write to it, so the caller must
  * be allowed to open those that are not in the session. Events that are
@@ -170,7 +174,7 @@ int perf_persistent_may_share(struct perf_event *event,
 	if (!rb)
 		return 0;
 
-	err = sharer_needs(rb, session, perf_persistent_target(event));
+	err = sharer_needs(event, rb, session);
 	ring_buffer_put(rb);
 	if (err > 0)
 		err = perf_event_allow(err);
@@ -215,12 +219,9 @@ static int may_open_all(struct perf_persistent_session *session)
 {
 	struct perf_event *event;
 	int err = 0;
-	u32 nr = 0;
 
-	while (!err && (event = perf_persistent_get_next(session, &nr))) {
+	for_each_persistent_event(event, session, 0, !err)
 		err = perf_persistent_may_open(event);
-		perf_persistent_put_user(event);
-	}
 
 	return err;
 }
@@ -240,8 +241,12 @@ static bool shows_others(struct perf_event *event)
 	return inst && inst->rb && READ_ONCE(inst->rb->nr_pins) > 1;
 }
 
-/* Whether the caller may reopen an instance: 0, -EACCES, or as perf_persistent_may_open() */
-int perf_persistent_may_read(struct perf_persistent_session *session, struct perf_event *event)
+/*
+ * Whether the caller may reopen an instance: 0, -EACCES, or as perf_persistent_may_open().
+ * @all keeps the answer for the whole session between calls; 1 before the first.
+ */
+int perf_persistent_may_read(struct perf_persistent_session *session, struct perf_event *event,
+			     int *all)
 {
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
 		return -EACCES;
@@ -254,7 +259,13 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 	if (session->flags & PERF_PERSISTENT_PRIVILEGED)
 		return session_allow(session, PERF_NEED_REGS);
 
-	return shows_others(event) ? may_open_all(session) : perf_persistent_may_open(event);
+	if (!shows_others(event))
+		return perf_persistent_may_open(event);
+
+	if (*all > 0)
+		*all = may_open_all(session);
+
+	return *all;
 }
 
 /* Whether the caller has the rights in @right to control or hold; errors as above */

@@ -11,16 +11,10 @@
 #include "../internal.h"
 #include "persistent.h"
 
-/**
- * perf_persistent_copy_struct - copy an extensible struct from user space
- * @dst:  struct, zeroed where the user's ends
- * @size: size of @dst
- * @min:  size of the first published version
- * @cmd:  ioctl, which has the size of the user's struct
- * @arg:  address
- *
- * Return: 0, -EFAULT, -EINVAL if it is too small, -E2BIG if it has bits set that
- * this kernel does not know
+/*
+ * Copy an extensible struct, whose size @cmd has, from user space; @min is the size of its
+ * first version: 0, -EFAULT, -EINVAL if it is too small, -E2BIG if it has bits set that this
+ * kernel does not know.
  */
 int perf_persistent_copy_struct(void *dst, size_t size, size_t min,
 				unsigned int cmd, unsigned long arg)
@@ -31,13 +25,9 @@ int perf_persistent_copy_struct(void *dst, size_t size, size_t min,
 	return copy_struct_from_user(dst, size, (void __user *)arg, _IOC_SIZE(cmd));
 }
 
-/**
- * perf_persistent_copy_string - copy a string from user space
- * @dst:  buffer of @max bytes
- * @max:  room, with the final NUL
- * @addr: address, or 0 for an empty string
- *
- * Return: 0, -EFAULT, -EINVAL if it is too long
+/*
+ * Copy a string of less than @max bytes, or none from address 0: 0, -EFAULT, -EINVAL if it
+ * is too long.
  */
 int perf_persistent_copy_string(char *dst, long max, u64 addr)
 {
@@ -54,13 +44,7 @@ int perf_persistent_copy_string(char *dst, long max, u64 addr)
 	return len == max ? -EINVAL : 0;
 }
 
-/**
- * perf_persistent_copy_name - copy a name from user space
- * @name: buffer of PERF_PERSISTENT_NAME_MAX bytes
- * @addr: address, or 0 for none; an empty string is none as well
- *
- * Return: 0, -EFAULT, -EINVAL for a string that cannot be a name
- */
+/* The same for a name, which may be empty: -EINVAL if it cannot be one. */
 int perf_persistent_copy_name(char *name, u64 addr)
 {
 	int err = perf_persistent_copy_string(name, PERF_PERSISTENT_NAME_MAX, addr);

@@ -23,7 +23,7 @@
 static DEFINE_MUTEX(perf_persistent_charge_mutex);
 
 /* Numbers for buffers, which must not be known by their address */
-static atomic64_t perf_persistent_buffer_last_id = ATOMIC64_INIT(0);
+static atomic64_t last_buffer_id = ATOMIC64_INIT(0);
 
 /**
  * perf_persistent_buffer_init - what a buffer has on top
@@ -32,13 +32,13 @@ static atomic64_t perf_persistent_buffer_last_id = ATOMIC64_INIT(0);
 void perf_persistent_buffer_init(struct perf_buffer *rb)
 {
 	mutex_init(&rb->pin_mutex);
-	rb->id = atomic64_inc_return(&perf_persistent_buffer_last_id);
+	rb->id = atomic64_inc_return(&last_buffer_id);
 }
 
 /*
  * Whether what a mapping charged to its mm may be moved over to its user.
  */
-static int perf_persistent_buffer_may_charge(struct perf_buffer *rb)
+static int may_charge(struct perf_buffer *rb)
 {
 	struct user_struct *user = rb->mmap_user;
 
@@ -56,7 +56,7 @@ static int perf_persistent_buffer_may_charge(struct perf_buffer *rb)
 	return 0;
 }
 
-static void perf_persistent_buffer_charge_user(struct perf_buffer *rb)
+static void charge_user(struct perf_buffer *rb)
 {
 	if (!rb->mmap_mm)
 		return;
@@ -70,8 +70,7 @@ static void perf_persistent_buffer_charge_user(struct perf_buffer *rb)
 /*
  * Whether a buffer may be kept as it is, with the mappings that it has.
  */
-static int perf_persistent_buffer_check(struct perf_event *event, struct perf_buffer *rb,
-					u32 nr_pages)
+static int check_buffer(struct perf_event *event, struct perf_buffer *rb, u32 nr_pages)
 {
 	if (nr_pages && nr_pages != data_page_nr(rb))
 		return -EINVAL;
@@ -95,8 +94,7 @@ static int perf_persistent_buffer_check(struct perf_event *event, struct perf_bu
 /*
  * Take a pseudo-mapping of the buffer that @event has: all or nothing.
  */
-static int perf_persistent_buffer_pin_existing(struct perf_event *event, struct perf_buffer *rb,
-					       u32 nr_pages)
+static int pin_existing(struct perf_event *event, struct perf_buffer *rb, u32 nr_pages)
 {
 	int err;
 
@@ -105,9 +103,9 @@ static int perf_persistent_buffer_pin_existing(struct perf_event *event, struct 
 	guard(mutex)(&perf_persistent_charge_mutex);
 
 	/* perf_buffer_end() needs mmap_mutex before it can uncharge the buffer. */
-	err = perf_persistent_buffer_check(event, rb, nr_pages);
+	err = check_buffer(event, rb, nr_pages);
 	if (!err)
-		err = perf_persistent_buffer_may_charge(rb);
+		err = may_charge(rb);
 	if (err)
 		return err;
 
@@ -115,12 +113,12 @@ static int perf_persistent_buffer_pin_existing(struct perf_event *event, struct 
 		return -ENOENT;
 
 	rb->nr_pins++;
-	perf_persistent_buffer_charge_user(rb);
+	charge_user(rb);
 
 	return 0;
 }
 
-static bool perf_persistent_writes_records(struct perf_event *event)
+static bool writes_records(struct perf_event *event)
 {
 	struct perf_event_attr *attr = &event->attr;
 
@@ -131,16 +129,16 @@ static bool perf_persistent_writes_records(struct perf_event *event)
 }
 
 /* A task and its children write where they are; a buffer is for one CPU at a time. */
-static bool perf_persistent_has_many_writers(struct perf_event *event)
+static bool has_many_writers(struct perf_event *event)
 {
 	return event->cpu == -1 && event->attr.inherit;
 }
 
-static u32 perf_persistent_buffer_default_pages(struct perf_event *event)
+static u32 default_pages(struct perf_event *event)
 {
 	unsigned long kb = PERF_PERSISTENT_BUFFER_KB;
 
-	if (!perf_persistent_writes_records(event) || perf_persistent_has_many_writers(event))
+	if (!writes_records(event) || has_many_writers(event))
 		return 0;
 
 	if (!perfmon_capable())
@@ -150,12 +148,12 @@ static u32 perf_persistent_buffer_default_pages(struct perf_event *event)
 }
 
 /* Pages that mmap() could map, and rb_alloc() take */
-static int perf_persistent_buffer_check_pages(struct perf_event *event, u32 nr_pages)
+static int check_pages(struct perf_event *event, u32 nr_pages)
 {
 	if (!nr_pages)
 		return 0;
 
-	if (!is_power_of_2(nr_pages) || perf_persistent_has_many_writers(event))
+	if (!is_power_of_2(nr_pages) || has_many_writers(event))
 		return -EINVAL;
 
 	if (nr_pages > min_t(unsigned long, INT_MAX, ULONG_MAX >> (PAGE_SHIFT + 2)))
@@ -165,7 +163,7 @@ static int perf_persistent_buffer_check_pages(struct perf_event *event, u32 nr_p
 }
 
 /* Charge the current user with pages; @extra of them are beyond perf_event_mlock_kb. */
-static int perf_persistent_charge_pages(long pages, long *extra)
+static int charge_pages(long pages, long *extra)
 {
 	struct user_struct *user = current_user();
 	int err;
@@ -183,20 +181,20 @@ static int perf_persistent_charge_pages(long pages, long *extra)
 	return 0;
 }
 
-static void perf_persistent_uncharge_pages(struct user_struct *user, long pages, long extra)
+static void uncharge_pages(struct user_struct *user, long pages, long extra)
 {
 	atomic_long_sub(pages - extra, &user->perf_mlock);
 	atomic_long_sub(extra, &user->locked_vm);
 }
 
-static struct perf_buffer *perf_persistent_buffer_make(struct perf_event *event, u32 nr_pages)
+static struct perf_buffer *make_buffer(struct perf_event *event, u32 nr_pages)
 {
 	int flags = is_write_backward(event) ? 0 : RING_BUFFER_WRITABLE;
 	long pages = nr_pages + 1L, extra;
 	struct perf_buffer *rb;
 	int err;
 
-	err = perf_persistent_charge_pages(pages, &extra);
+	err = charge_pages(pages, &extra);
 	if (err)
 		return ERR_PTR(err);
 
@@ -205,7 +203,7 @@ static struct perf_buffer *perf_persistent_buffer_make(struct perf_event *event,
 		      event->cpu, flags);
 	/* Do not pin memory for a dying task. */
 	if (!rb || fatal_signal_pending(current)) {
-		perf_persistent_uncharge_pages(current_user(), pages, extra);
+		uncharge_pages(current_user(), pages, extra);
 		if (!rb)
 			return ERR_PTR(-ENOMEM);
 		ring_buffer_put(rb);
@@ -218,14 +216,10 @@ static struct perf_buffer *perf_persistent_buffer_make(struct perf_event *event,
 	return rb;
 }
 
-/**
- * perf_persistent_buffer_alloc - make the buffer that an event will have
- * @event:    event that enters the registry
- * @nr_pages: data pages, or 0 for the default
- *
- * Context: may sleep; no lock is held.
- * Return: the buffer, charged to the current user; NULL if the event has one
- * already or needs none; or -EINVAL, -EPERM, -ENOMEM, -EINTR
+/*
+ * Make the buffer that an event will have in the registry, of @nr_pages data pages or the
+ * default size, charged to the current user: NULL if the event has one already or needs
+ * none, -EINVAL, -EPERM, -ENOMEM, -EINTR.
  */
 struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 nr_pages)
 {
@@ -234,19 +228,15 @@ struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 n
 	if (READ_ONCE(event->rb))
 		return NULL;
 
-	err = perf_persistent_buffer_check_pages(event, nr_pages);
+	err = check_pages(event, nr_pages);
 	if (err)
 		return ERR_PTR(err);
 
-	nr_pages = nr_pages ?: perf_persistent_buffer_default_pages(event);
+	nr_pages = nr_pages ?: default_pages(event);
 
-	return nr_pages ? perf_persistent_buffer_make(event, nr_pages) : NULL;
+	return nr_pages ? make_buffer(event, nr_pages) : NULL;
 }
 
-/**
- * perf_persistent_buffer_free - undo perf_persistent_buffer_alloc()
- * @rb: buffer that no event has got
- */
 void perf_persistent_buffer_free(struct perf_buffer *rb)
 {
 	atomic_long_sub(data_page_nr(rb) + 1 - rb->mmap_locked, &rb->mmap_user->perf_mlock);
@@ -254,34 +244,31 @@ void perf_persistent_buffer_free(struct perf_buffer *rb)
 	ring_buffer_put(rb);
 }
 
-/**
- * perf_persistent_buffer_pin - keep the buffer of an event
- * @event:    event that enters the registry
- * @nr_pages: data pages, or 0 for as many as there are
- * @new:      buffer for an event without one, or NULL; NULL on return if taken
+/*
+ * Keep the buffer of an event that enters the registry: the one that it has, of @nr_pages
+ * data pages or any number with 0, else *@new, which is NULL on return if it was taken.
  *
- * Context: may sleep; takes perf_event::mmap_mutex.
- * Return: 1 if perf_event::rb is pinned, 0 if there is none, or
- * * -EINVAL: not a power of two, not the size of the buffer there is, or a
- *   buffer that is written forward and overwritten
- * * -EACCES: the buffer of another user, or an overwrite buffer that is or was
- *   mapped writable
- * * -EBUSY: a discard buffer with several writable mappings
- * * -EPERM: no more memory can be locked
- * * -ENOBUFS: the buffer has ended meanwhile: try again
+ * Returns 1 if perf_event::rb is pinned, 0 if there is none, or
+ * -EINVAL   not a power of two, not the size of the buffer there is, or a buffer that
+ *           is written forward and overwritten
+ * -EACCES   the buffer of another user, or an overwrite buffer that is or was mapped
+ *           writable
+ * -EBUSY    a discard buffer with several writable mappings
+ * -EPERM    no more memory can be locked
+ * -ENOBUFS  the buffer has ended meanwhile: try again
  */
 int perf_persistent_buffer_pin(struct perf_event *event, u32 nr_pages, struct perf_buffer **new)
 {
 	int err;
 
-	err = perf_persistent_buffer_check_pages(event, nr_pages);
+	err = check_pages(event, nr_pages);
 	if (err)
 		return err;
 
 	guard(mutex)(&event->mmap_mutex);
 
 	if (event->rb) {
-		err = perf_persistent_buffer_pin_existing(event, event->rb, nr_pages);
+		err = pin_existing(event, event->rb, nr_pages);
 		if (err == -ENOENT) {
 			/* Its last mapping is going; perf_mmap() does the same. */
 			ring_buffer_attach(event, NULL);
@@ -293,7 +280,7 @@ int perf_persistent_buffer_pin(struct perf_event *event, u32 nr_pages, struct pe
 		perf_event_set_buffer(event, *new);
 		*new = NULL;
 	} else {
-		return nr_pages || perf_persistent_buffer_default_pages(event) ? -ENOBUFS : 0;
+		return nr_pages || default_pages(event) ? -ENOBUFS : 0;
 	}
 
 	if (!refcount_inc_not_zero(&event->mmap_count))
@@ -302,15 +289,10 @@ int perf_persistent_buffer_pin(struct perf_event *event, u32 nr_pages, struct pe
 	return 1;
 }
 
-/**
- * perf_persistent_buffer_unpin - give up the buffer of an event
- * @event: event that leaves the registry
- * @rb:	   its buffer; ends here if nobody maps it
- *
- * As long as others need it, the event goes on writing to it, as one that was
- * redirected does.
- *
- * Context: may sleep; perf_persistent_mutex is not held.
+/*
+ * Give up the buffer of an event that leaves the registry; it ends here if nobody maps it.
+ * As long as others need it, the event goes on writing to it, as one that was redirected
+ * does.
  */
 void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *rb)
 {
@@ -360,7 +342,7 @@ void perf_persistent_vma_close(struct perf_buffer *rb, struct vm_area_struct *vm
  * Nobody needs to write to the first page of an overwrite buffer, and doing so
  * can mislead its readers: refuse it, or record it for good.
  */
-static int perf_persistent_buffer_allow_write(struct perf_buffer *rb)
+static int allow_write(struct perf_buffer *rb)
 {
 	lockdep_assert_held(&rb->pin_mutex);
 
@@ -392,7 +374,7 @@ int perf_persistent_buffer_map(struct perf_buffer *rb, struct vm_area_struct *vm
 	guard(mutex)(&rb->pin_mutex);
 
 	if (vma->vm_flags & VM_WRITE) {
-		err = perf_persistent_buffer_allow_write(rb);
+		err = allow_write(rb);
 		if (err)
 			return err;
 		if (rb->nr_pins && rb->nr_writers)
@@ -429,5 +411,5 @@ int perf_persistent_mprotect(struct vm_area_struct *vma, unsigned long start,
 
 	guard(mutex)(&rb->pin_mutex);
 
-	return perf_persistent_buffer_allow_write(rb);
+	return allow_write(rb);
 }

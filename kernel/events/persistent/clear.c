@@ -11,14 +11,9 @@
 #include "../internal.h"
 #include "persistent.h"
 
-/**
- * perf_persistent_origin_of - where the values of an event begin
- * @event: any event
- *
- * Ask before the values are read, so that they are not behind it.
- *
- * Context: may sleep; takes perf_persistent_mutex.
- * Return: its origin, all 0 if it was never cleared
+/*
+ * Where the values of an event begin; all 0 if it was never cleared. Ask before the values
+ * are read, so that they are not behind it.
  */
 struct perf_persistent_origin perf_persistent_origin_of(struct perf_event *event)
 {
@@ -29,12 +24,7 @@ struct perf_persistent_origin perf_persistent_origin_of(struct perf_event *event
 	return pe ? pe->origin : (struct perf_persistent_origin) {};
 }
 
-/**
- * perf_persistent_clear - have the values of an event begin anew
- * @event: event that was detached
- *
- * Context: may sleep; perf_persistent_session::control is held.
- */
+/* Have the values of an event begin anew. The caller holds perf_persistent_session::control. */
 void perf_persistent_clear(struct perf_event *event)
 {
 	struct perf_persistent_origin now = {

@@ -27,15 +27,9 @@ struct perf_persistent_filter {
 	struct event_filter	*filter;
 };
 
-/**
- * perf_persistent_filter_add - make the filter that an event will get
- * @filters: list that it is added to
- * @event:   event that the caller has as a user
- * @text:    filter, or empty for none
- *
- * Context: may sleep; perf_persistent_mutex is not held.
- * Return: 1, or 0 for an event that is no tracepoint, -EINVAL for a text that is
- * no filter for it, -ENOMEM
+/*
+ * Make the filter that an event will get, or an empty one, and add it to a list: 1, or 0 for
+ * an event that is no tracepoint, -EINVAL for a text that is no filter for it, -ENOMEM.
  */
 int perf_persistent_filter_add(struct list_head *filters, struct perf_event *event, char *text)
 {
@@ -64,12 +58,7 @@ int perf_persistent_filter_add(struct list_head *filters, struct perf_event *eve
 	return 1;
 }
 
-/**
- * perf_persistent_filters_swap - give all events the filters that were made
- * @filters: list of them; on return, of those that the events had
- *
- * Context: may sleep.
- */
+/* Give all events in the list the filters that were made, and put into it those they had. */
 void perf_persistent_filters_swap(struct list_head *filters)
 {
 	struct perf_persistent_filter *f;
@@ -78,12 +67,7 @@ void perf_persistent_filters_swap(struct list_head *filters)
 		f->filter = ftrace_profile_swap_filter(f->event, f->filter);
 }
 
-/**
- * perf_persistent_filters_free - free filters that no event has
- * @filters: list of them, a grace period after they were exchanged
- *
- * Context: may sleep.
- */
+/* Free filters that no event has, a grace period after they were exchanged. */
 void perf_persistent_filters_free(struct list_head *filters)
 {
 	struct perf_persistent_filter *f, *tmp;

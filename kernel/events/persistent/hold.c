@@ -24,7 +24,7 @@ static void __perf_persistent_hold(struct perf_event *event, struct perf_cpu_con
  * the context as it is now. If its task has exited, its children may go on, and
  * QUERY asks the event whether they are held.
  */
-static void perf_persistent_hold_one(struct perf_event *event)
+static void hold_one(struct perf_event *event)
 {
 	/* A child that exits leaves its context and the list at once. */
 	lockdep_assert_held(&(event->parent ?: event)->child_mutex);
@@ -41,7 +41,7 @@ static void perf_persistent_hold_one(struct perf_event *event)
 	perf_persistent_still(event, PERF_EVENT_HELD);
 }
 
-static void perf_persistent_release_one(struct perf_event *event)
+static void release_one(struct perf_event *event)
 {
 	bool resume;
 
@@ -55,25 +55,19 @@ static void perf_persistent_release_one(struct perf_event *event)
 		_perf_event_enable(event);
 }
 
-/**
- * perf_persistent_hold_event - have an event stand still, or go on
- * @event: event that the caller has as a user
- * @hold:  which of the two
- *
- * Its counter is free for others when it returns.
- *
- * Context: may sleep; perf_persistent_session::control is held.
+/*
+ * Have an event stand still, or go on. Its counter is free for others when this returns.
+ * The caller holds perf_persistent_session::control.
  */
 void perf_persistent_hold_event(struct perf_event *event, bool hold)
 {
 	struct perf_event_context *ctx = perf_event_ctx_lock(event);
 
-	perf_event_for_each_child(event, hold ? perf_persistent_hold_one :
-						perf_persistent_release_one);
+	perf_event_for_each_child(event, hold ? hold_one : release_one);
 	perf_event_ctx_unlock(event, ctx);
 }
 
-static bool perf_persistent_wants_hold(struct perf_event *event)
+static bool wants_hold(struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
 
@@ -85,36 +79,25 @@ static bool perf_persistent_wants_hold(struct perf_event *event)
 			inst->session->nr_holds[inst->member->nr + 1]);
 }
 
-/**
- * perf_persistent_update_hold - apply the holds of its session to an event
- * @event: event that the caller has as a user
- *
- * An event that is not in a session is not held.
- *
- * Context: may sleep; perf_persistent_session::control of the session that it is
- * or was in is held.
+/*
+ * Apply the holds of its session to an event; one that is in no session is not held. The
+ * caller holds perf_persistent_session::control of the session that it is or was in.
  */
 void perf_persistent_update_hold(struct perf_event *event)
 {
-	perf_persistent_hold_event(event, perf_persistent_wants_hold(event));
+	perf_persistent_hold_event(event, wants_hold(event));
 }
 
-static void perf_persistent_session_update_holds(struct perf_persistent_session *session,
-						 u32 member)
+static void update_holds(struct perf_persistent_session *session, u32 member)
 {
 	struct perf_event *event;
-	u32 nr = 0;
 
-	while ((event = perf_persistent_get_next(session, &nr))) {
-		if (perf_persistent_selects(member, event))
-			perf_persistent_update_hold(event);
-		perf_persistent_put_user(event);
-	}
+	for_each_persistent_event(event, session, member, true)
+		perf_persistent_update_hold(event);
 }
 
 /* How many files hold it now */
-static u32 perf_persistent_session_add_hold(struct perf_persistent_session *session,
-					    u32 member, int add)
+static u32 add_hold(struct perf_persistent_session *session, u32 member, int add)
 {
 	lockdep_assert_held(&session->control);
 	guard(mutex)(&perf_persistent_mutex);
@@ -122,46 +105,38 @@ static u32 perf_persistent_session_add_hold(struct perf_persistent_session *sess
 	return session->nr_holds[member] += add;
 }
 
-static void perf_persistent_session_hold(struct perf_persistent_session *session, u32 member)
+static void hold_session(struct perf_persistent_session *session, u32 member)
 {
-	if (perf_persistent_session_add_hold(session, member, 1) > 1)
+	if (add_hold(session, member, 1) > 1)
 		return;
 
 	/* Before it stands still, so that it can be a record of its own. */
 	trace_persistent_hold(session->id, member);
-	perf_persistent_session_update_holds(session, member);
+	update_holds(session, member);
 }
 
 /* All that a file held, in one walk over the instances */
-static void perf_persistent_session_release(struct perf_persistent_session *session,
-					    unsigned long *holds)
+static void release_session(struct perf_persistent_session *session, unsigned long *holds)
 {
 	u32 member;
 
 	/* Others hold them yet. */
 	for_each_set_bit(member, holds, PERF_PERSISTENT_MEMBERS + 1) {
-		if (perf_persistent_session_add_hold(session, member, -1))
+		if (add_hold(session, member, -1))
 			__clear_bit(member, holds);
 	}
 	if (bitmap_empty(holds, PERF_PERSISTENT_MEMBERS + 1))
 		return;
 
-	perf_persistent_session_update_holds(session, 0);
+	update_holds(session, 0);
 	for_each_set_bit(member, holds, PERF_PERSISTENT_MEMBERS + 1)
 		trace_persistent_release(session->id, member);
 }
 
-/**
- * perf_persistent_hold - have instances stand still while a file is open
- * @holder:  of the file, whose event is in @session
- * @session: session
- * @member:  number of the member + 1, or 0 for all
- *
- * Their counters are free for others when it returns. Instances that come later
- * are held as well.
- *
- * Context: may sleep; perf_persistent_session::control is held.
- * Return: 0, or -EBUSY if the file holds instances of another session
+/*
+ * Have instances of a member (its number + 1, or 0 for all) stand still while a file is
+ * open, those that come later as well. Their counters are free for others when this returns.
+ * -EBUSY if the file holds instances of another session.
  */
 int perf_persistent_hold(struct perf_persistent_holder *holder,
 			 struct perf_persistent_session *session, u32 member)
@@ -178,17 +153,12 @@ int perf_persistent_hold(struct perf_persistent_holder *holder,
 	}
 
 	if (!test_and_set_bit(member, holder->holds))
-		perf_persistent_session_hold(session, member);
+		hold_session(session, member);
 
 	return 0;
 }
 
-/**
- * perf_persistent_release - have instances go on when a file is closed
- * @holder: of the file
- *
- * Context: may sleep; takes perf_persistent_session::control.
- */
+/* The file of @holder is closed: what it held goes on. */
 void perf_persistent_release(struct perf_persistent_holder *holder)
 {
 	struct perf_persistent_session *session = holder->session;
@@ -197,6 +167,6 @@ void perf_persistent_release(struct perf_persistent_holder *holder)
 		return;
 
 	scoped_guard(mutex, &session->control)
-		perf_persistent_session_release(session, holder->holds);
+		release_session(session, holder->holds);
 	kobject_put(&session->kobj);
 }

@@ -37,7 +37,7 @@ static DEFINE_PER_CPU(struct list_head, perf_persistent_parked);
  * @online: whether the context of the CPU takes events
  * @flags:  of perf_event_open(2)
  *
- * Between @online becoming true and perf_persistent_cpu_online(), an event
+ * Between @online becoming true and context_online(), an event
  * follows its leader.
  *
  * Context: with perf_event_context::mutex of the CPU held.
@@ -121,7 +121,7 @@ bool perf_persistent_park(struct perf_event *event)
 	return true;
 }
 
-static void perf_persistent_end_gap(struct perf_event *event)
+static void end_gap(struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
 
@@ -135,7 +135,7 @@ static void perf_persistent_end_gap(struct perf_event *event)
 	inst->offline_time += ktime_get_boottime_ns() - inst->offline_since;
 }
 
-static void perf_persistent_trace_online(struct perf_event *event)
+static void trace_online(struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
 
@@ -147,8 +147,8 @@ static void perf_persistent_trace_online(struct perf_event *event)
 }
 
 /* @online is a list of those that are, by perf_event::migrate_entry. */
-static void perf_persistent_unpark(struct perf_event *event, struct perf_event_context *ctx,
-				   struct list_head *online)
+static void unpark_event(struct perf_event *event, struct perf_event_context *ctx,
+			 struct list_head *online)
 {
 	perf_persistent_forget_parked(event);
 	if (event->state <= PERF_EVENT_STATE_REVOKED)
@@ -158,7 +158,7 @@ static void perf_persistent_unpark(struct perf_event *event, struct perf_event_c
 	if (!event->still && event->state > PERF_EVENT_STATE_ERROR)
 		event->state = event->resume_state;
 
-	perf_persistent_end_gap(event);
+	end_gap(event);
 	perf_install_in_context(ctx, event, event->cpu);
 	list_add_tail(&event->migrate_entry, online);
 }
@@ -167,7 +167,7 @@ static void perf_persistent_unpark(struct perf_event *event, struct perf_event_c
  * Siblings first: a leader schedules its whole group. It is reported when all are
  * installed: any of them may be counting this.
  */
-static int perf_persistent_cpu_online(unsigned int cpu)
+static int context_online(unsigned int cpu)
 {
 	struct list_head *parked = per_cpu_ptr(&perf_persistent_parked, cpu);
 	struct perf_event_context *ctx = perf_cpu_ctx(cpu);
@@ -178,28 +178,27 @@ static int perf_persistent_cpu_online(unsigned int cpu)
 
 	list_for_each_entry_safe(event, tmp, parked, migrate_entry) {
 		if (event->group_leader != event)
-			perf_persistent_unpark(event, ctx, &online);
+			unpark_event(event, ctx, &online);
 	}
 	list_for_each_entry_safe(event, tmp, parked, migrate_entry)
-		perf_persistent_unpark(event, ctx, &online);
+		unpark_event(event, ctx, &online);
 
 	list_for_each_entry_safe(event, tmp, &online, migrate_entry) {
 		list_del(&event->migrate_entry);
-		perf_persistent_trace_online(event);
+		trace_online(event);
 	}
 
 	return 0;
 }
 
-static int __init perf_persistent_hotplug_init(void)
+static int __init hotplug_init(void)
 {
 	int cpu;
 
 	for_each_possible_cpu(cpu)
 		INIT_LIST_HEAD(per_cpu_ptr(&perf_persistent_parked, cpu));
 
-	return cpuhp_setup_state_nocalls(CPUHP_AP_PERF_PERSISTENT_ONLINE,
-					 "perf/persistent:online",
-					 perf_persistent_cpu_online, NULL);
+	return cpuhp_setup_state_nocalls(CPUHP_AP_PERF_PERSISTENT_ONLINE, "perf/persistent:online",
+					 context_online, NULL);
 }
-core_initcall(perf_persistent_hotplug_init);
+core_initcall(hotplug_init);

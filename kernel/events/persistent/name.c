@@ -15,12 +15,9 @@
 
 static DEFINE_HASHTABLE(perf_persistent_names, 10);
 
-/**
- * perf_persistent_name_valid - whether a user may choose a name
- * @name: NUL-terminated
- *
- * Return: true for [a-z][a-z0-9_-]*, which an event in sysfs can be called, except
- * p[0-9]+, the names of sessions for which none was chosen
+/*
+ * Users may choose [a-z][a-z0-9_-]*, which an event in sysfs can be called, except p[0-9]+,
+ * the names of sessions for which none was chosen.
  */
 bool perf_persistent_name_valid(const char *name)
 {
@@ -38,8 +35,7 @@ bool perf_persistent_name_valid(const char *name)
  * Without the capability, names have a prefix: a user can neither take a name that
  * means something to others nor one of perf's own events.
  */
-static int perf_persistent_name_compose(struct perf_persistent_name *name,
-					const char *chosen, kuid_t owner)
+static int compose_name(struct perf_persistent_name *name, const char *chosen, kuid_t owner)
 {
 	char prefix[sizeof("u4294967295-")] = "";
 	int len;
@@ -56,7 +52,7 @@ static int perf_persistent_name_compose(struct perf_persistent_name *name,
 	return len >= sizeof(name->text) ? -EINVAL : 0;
 }
 
-static int perf_persistent_name_hash(struct perf_persistent_name *name)
+static int hash_name(struct perf_persistent_name *name)
 {
 	u32 key = full_name_hash(NULL, name->text, strlen(name->text));
 	struct perf_persistent_name *other;
@@ -72,22 +68,17 @@ static int perf_persistent_name_hash(struct perf_persistent_name *name)
 	return 0;
 }
 
-static void perf_persistent_name_unhash(struct perf_persistent_name *name)
+static void unhash_name(struct perf_persistent_name *name)
 {
 	guard(mutex)(&perf_persistent_mutex);
 
 	hash_del(&name->entry);
 }
 
-/**
- * perf_persistent_name_create - take a name, with its file in sysfs
- * @chosen: valid name, or empty for the default
- * @id:	    id of the session
- * @owner:  for the prefix without CAP_PERFMON
- *
- * Context: may sleep; perf_persistent_mutex is not held.
- * Return: the name, or -EEXIST if it is taken, -EINVAL if it is too long with
- * its prefix, -ENOMEM
+/*
+ * Take a name, with its file in sysfs; @chosen is valid, or empty for the default. Without
+ * CAP_PERFMON it gets a prefix from @owner. Returns -EEXIST if it is taken, -EINVAL if it is
+ * too long with its prefix, -ENOMEM.
  */
 struct perf_persistent_name *
 perf_persistent_name_create(const char *chosen, u32 id, kuid_t owner)
@@ -100,9 +91,9 @@ perf_persistent_name_create(const char *chosen, u32 id, kuid_t owner)
 		return ERR_PTR(-ENOMEM);
 
 	name->id = id;
-	err = perf_persistent_name_compose(name, chosen, owner);
+	err = compose_name(name, chosen, owner);
 	if (!err)
-		err = perf_persistent_name_hash(name);
+		err = hash_name(name);
 	if (err)
 		goto err_free;
 
@@ -113,20 +104,18 @@ perf_persistent_name_create(const char *chosen, u32 id, kuid_t owner)
 	return name;
 
 err_unhash:
-	perf_persistent_name_unhash(name);
+	unhash_name(name);
 err_free:
 	kfree(name);
 	return ERR_PTR(err);
 }
 
-/**
- * perf_persistent_name_remove - let a name be taken again
- * @name: name; taken until sysfs is rid of it, then the caller's to kfree()
- *
- * Context: waits for readers of sysfs; perf_persistent_mutex is not held.
+/*
+ * The name is taken until sysfs is rid of it, then the caller frees it. Waits for readers
+ * of sysfs, who take perf_persistent_mutex.
  */
 void perf_persistent_name_remove(struct perf_persistent_name *name)
 {
 	perf_persistent_sysfs_remove_name(name);
-	perf_persistent_name_unhash(name);
+	unhash_name(name);
 }

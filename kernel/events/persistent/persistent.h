@@ -253,7 +253,6 @@ struct perf_persistent_session *
 perf_persistent_session_use(struct perf_persistent_session *session);
 struct perf_persistent_session *perf_persistent_session_get(u32 id);
 struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event);
-bool perf_persistent_selects(u32 member, struct perf_event *event);
 bool perf_persistent_is_in(struct perf_event *event,
 			   const struct perf_persistent_session *session);
 int perf_persistent_registry_add(struct perf_persistent_session *session);
@@ -274,7 +273,17 @@ int perf_persistent_visit(struct perf_persistent_session *session,
 			  int (*visit)(struct perf_persistent_instance *inst, void *data),
 			  void *data);
 struct perf_event *
-perf_persistent_get_next(struct perf_persistent_session *session, u32 *nr);
+perf_persistent_get_next(struct perf_persistent_session *session, u32 member, u32 *nr);
+
+/*
+ * Walk the events of the instances of a member (its number + 1, or 0 for all) while @go is
+ * true. The body is a user of @event, and must not leave the loop by itself. Instances may
+ * come and go meanwhile.
+ */
+#define for_each_persistent_event(event, session, member, go)				\
+	for (u32 _nr = 0;								\
+	     (go) && ((event) = perf_persistent_get_next(session, member, &_nr));	\
+	     perf_persistent_put_user(event))
 
 /* sysfs.c */
 void perf_persistent_sysfs_init_session(struct perf_persistent_session *session);
@@ -300,8 +309,8 @@ unsigned int perf_persistent_needs(struct perf_event *event);
 bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 				 unsigned int right);
 int perf_persistent_may_write(struct perf_event *event);
-int perf_persistent_may_read(struct perf_persistent_session *session,
-			     struct perf_event *event);
+int perf_persistent_may_read(struct perf_persistent_session *session, struct perf_event *event,
+			     int *all);
 int perf_persistent_may_change(struct perf_persistent_session *session, unsigned int right);
 bool perf_persistent_may_open_session(struct perf_persistent_session *session);
 int perf_persistent_check_ttl(u64 *ttl);

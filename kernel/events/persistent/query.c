@@ -23,7 +23,7 @@
 #include "persistent.h"
 
 /**
- * struct perf_persistent_answer - answer of QUERY, with its parts of variable size
+ * struct query_answer - answer of QUERY, with its parts of variable size
  * @info:      the fixed part
  * @attr:      as the event was opened, without addresses
  * @label:     event text
@@ -31,8 +31,9 @@
  * @cgroup:    path of the cgroup, or NULL
  * @instances: of the session, up to the room that the caller has
  * @nr:	       how many these are
+ * @may_read_all: for perf_persistent_may_read()
  */
-struct perf_persistent_answer {
+struct query_answer {
 	struct perf_persistent_query	info;
 	struct perf_event_attr		attr;
 	char				label[PERF_PERSISTENT_LABEL_MAX];
@@ -40,6 +41,7 @@ struct perf_persistent_answer {
 	char				*cgroup;
 	struct perf_persistent_info	*instances;
 	u32				nr;
+	int				may_read_all;
 };
 
 /*
@@ -47,7 +49,7 @@ struct perf_persistent_answer {
  * has exited, or had swapped contexts with a child that has. The state is
  * final only when nothing is left that counts for the target.
  */
-static enum perf_event_state perf_persistent_family_state(struct perf_event *event)
+static enum perf_event_state family_state(struct perf_event *event)
 {
 	enum perf_event_state state = READ_ONCE(event->state);
 	struct perf_event *child;
@@ -61,18 +63,14 @@ static enum perf_event_state perf_persistent_family_state(struct perf_event *eve
 	return child ? READ_ONCE(child->state) : state;
 }
 
-/**
- * perf_persistent_state - state of an event, as user space sees it
- * @event: event that was detached
- *
- * Without perf_event::child_mutex, this may be the state of a child that is
- * exiting while other children go on.
- *
- * Return: enum perf_persistent_state
+/*
+ * State of an event that was detached, as user space sees it: enum perf_persistent_state.
+ * Without perf_event::child_mutex, this may be the state of a child that is exiting while
+ * other children go on.
  */
 u32 perf_persistent_state(struct perf_event *event)
 {
-	enum perf_event_state state = perf_persistent_family_state(event);
+	enum perf_event_state state = family_state(event);
 	int cpu = event->persistent->cpu;
 
 	if (state == PERF_EVENT_STATE_REVOKED)
@@ -94,13 +92,10 @@ u32 perf_persistent_state(struct perf_event *event)
 	return PERF_PERSISTENT_STATE_ENABLED;
 }
 
-/**
- * perf_persistent_scrub_attr - take the addresses out of an attr
- * @attr:     copy that a reader will get
- * @is_trace: it is a tracepoint's or a probe's
- *
- * Breakpoints and probes have them in config1 and config2, as addresses of the
- * kernel, of user space or of strings there. Other drivers have settings there.
+/*
+ * Take the addresses out of an attr that a reader will get. Breakpoints, and tracepoints and
+ * probes (@is_trace), have them in config1 and config2, as addresses of the kernel, of user
+ * space or of strings there. Other drivers have settings there.
  */
 void perf_persistent_scrub_attr(struct perf_event_attr *attr, bool is_trace)
 {
@@ -113,7 +108,7 @@ void perf_persistent_scrub_attr(struct perf_event_attr *attr, bool is_trace)
 	attr->sig_data = 0;
 }
 
-static bool perf_persistent_is_trace(const struct perf_event *event)
+static bool is_tracing(const struct perf_event *event)
 {
 #ifdef CONFIG_EVENT_TRACING
 	return event->tp_event;
@@ -126,8 +121,7 @@ static bool perf_persistent_is_trace(const struct perf_event *event)
  * The number of the target that the caller knows: -1 for none, 0 for one that is
  * not in its namespace. Dead tasks keep theirs.
  */
-static pid_t perf_persistent_pid(struct perf_event *event,
-				 const struct perf_persistent_instance *inst)
+static pid_t pid_of(struct perf_event *event, const struct perf_persistent_instance *inst)
 {
 	struct task_struct *task = perf_persistent_target(event);
 	pid_t pid;
@@ -141,8 +135,7 @@ static pid_t perf_persistent_pid(struct perf_event *event,
 }
 
 /* The same for its process, of which the numbers of dead threads do not tell */
-static pid_t perf_persistent_tgid(struct perf_event *event,
-				  const struct perf_persistent_instance *inst)
+static pid_t tgid_of(struct perf_event *event, const struct perf_persistent_instance *inst)
 {
 	struct task_struct *task = perf_persistent_target(event);
 
@@ -153,8 +146,7 @@ static pid_t perf_persistent_tgid(struct perf_event *event,
 }
 
 /* Fill in the numbers, the state, the CPU and the task. */
-static void perf_persistent_info_identify(struct perf_persistent_info *info,
-					  struct perf_event *event)
+static void info_identify(struct perf_persistent_info *info, struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
 
@@ -165,8 +157,8 @@ static void perf_persistent_info_identify(struct perf_persistent_info *info,
 	guard(mutex)(&perf_persistent_mutex);
 
 	inst = perf_persistent_instance_of(event);
-	info->pid = perf_persistent_pid(event, inst);
-	info->tgid = perf_persistent_tgid(event, inst);
+	info->pid = pid_of(event, inst);
+	info->tgid = tgid_of(event, inst);
 	if (inst) {
 		info->id = inst->session->id;
 		info->instance = inst->nr;
@@ -175,14 +167,14 @@ static void perf_persistent_info_identify(struct perf_persistent_info *info,
 }
 
 /* To whoever may not open it */
-static void perf_persistent_info_hide(struct perf_persistent_info *info)
+static void info_hide(struct perf_persistent_info *info)
 {
 	info->pid = min(info->pid, 0);
 	info->tgid = min(info->tgid, 0);
 }
 
 /* Without a lock that is held while user memory is accessed */
-static void perf_persistent_info_fill(struct perf_persistent_info *info, struct perf_event *event)
+static void info_fill(struct perf_persistent_info *info, struct perf_event *event)
 {
 	const struct perf_persistent_origin origin = perf_persistent_origin_of(event);
 	struct perf_buffer *rb;
@@ -207,27 +199,24 @@ static void perf_persistent_info_fill(struct perf_persistent_info *info, struct 
 	ring_buffer_put(rb);
 }
 
-static int perf_persistent_fill_one(struct perf_persistent_info *info,
-				    struct perf_persistent_session *session,
-				    struct perf_event *event)
+static int fill_one(struct perf_persistent_info *info, struct perf_persistent_session *session,
+		    struct perf_event *event, int *all)
 {
-	int err = perf_persistent_may_read(session, event) ?: security_perf_event_read(event);
+	int err = perf_persistent_may_read(session, event, all) ?: security_perf_event_read(event);
 
-	perf_persistent_info_identify(info, event);
+	info_identify(info, event);
 	if (err == -EACCES)
-		perf_persistent_info_hide(info);
+		info_hide(info);
 	else if (!err)
-		perf_persistent_info_fill(info, event);
+		info_fill(info, event);
 
 	return err == -EACCES ? 0 : err;
 }
 
-static int perf_persistent_fill_instances(struct perf_persistent_answer *a,
-					  struct perf_persistent_session *session, u32 room)
+static int fill_instances(struct query_answer *a, struct perf_persistent_session *session, u32 room)
 {
 	struct perf_event *event;
 	int err = 0;
-	u32 nr = 0;
 
 	scoped_guard(mutex, &perf_persistent_mutex)
 		a->info.nr_instances = session->nr_instances;
@@ -239,12 +228,8 @@ static int perf_persistent_fill_instances(struct perf_persistent_answer *a,
 	if (!a->instances)
 		return -ENOMEM;
 
-	while (!err && a->nr < room && (event = perf_persistent_get_next(session, &nr))) {
-		err = perf_persistent_fill_one(&a->instances[a->nr], session, event);
-		a->nr++;
-		perf_persistent_put_user(event);
-		cond_resched();
-	}
+	for_each_persistent_event(event, session, 0, !err && a->nr < room)
+		err = fill_one(&a->instances[a->nr++], session, event, &a->may_read_all);
 	/* Some have left meanwhile. */
 	if (a->nr < room)
 		a->info.nr_instances = a->nr;
@@ -252,14 +237,14 @@ static int perf_persistent_fill_instances(struct perf_persistent_answer *a,
 	return err;
 }
 
-struct perf_persistent_head {
+struct head_request {
 	struct perf_buffer	*rb;
 	u64			head;
 };
 
-static void perf_persistent_read_head(void *info)
+static void read_head(void *info)
 {
-	struct perf_persistent_head *h = info;
+	struct head_request *h = info;
 
 	/* As wide as data_head is */
 	h->head = (unsigned long)local_read(&h->rb->head);
@@ -271,9 +256,9 @@ static void perf_persistent_read_head(void *info)
  * call. Data that a reader copied before, and that the head has not passed, is
  * intact.
  */
-static u64 perf_persistent_reserved_head(struct perf_event *event, struct perf_buffer *rb)
+static u64 reserved_head(struct perf_event *event, struct perf_buffer *rb)
 {
-	struct perf_persistent_head h = { .rb = rb };
+	struct head_request h = { .rb = rb };
 	int cpu = event->cpu;
 
 	if (cpu < 0) {
@@ -287,13 +272,13 @@ static u64 perf_persistent_reserved_head(struct perf_event *event, struct perf_b
 	}
 
 	/* A CPU that is offline writes nothing. */
-	if (smp_call_function_single(cpu, perf_persistent_read_head, &h, 1))
-		perf_persistent_read_head(&h);
+	if (smp_call_function_single(cpu, read_head, &h, 1))
+		read_head(&h);
 
 	return h.head;
 }
 
-static void perf_persistent_fill_buffer(struct perf_persistent_answer *a, struct perf_event *event)
+static void fill_buffer(struct query_answer *a, struct perf_event *event)
 {
 	struct perf_buffer *rb = ring_buffer_get(event);
 
@@ -301,15 +286,15 @@ static void perf_persistent_fill_buffer(struct perf_persistent_answer *a, struct
 		return;
 
 	a->info.buffer_pages = data_page_nr(rb);
-	a->info.buffer_head = perf_persistent_reserved_head(event, rb);
+	a->info.buffer_head = reserved_head(event, rb);
 	if (rb->overwrite)
 		a->info.flags |= PERF_PERSISTENT_OVERWRITE;
 	ring_buffer_put(rb);
 }
 
-static int perf_persistent_fill_filter(struct perf_persistent_answer *a, struct perf_event *event)
+static int fill_filter(struct query_answer *a, struct perf_event *event)
 {
-	if (!perf_persistent_is_trace(event))
+	if (!is_tracing(event))
 		return 0;
 
 	a->filter = ftrace_profile_get_filter(event);
@@ -321,10 +306,10 @@ static int perf_persistent_fill_filter(struct perf_persistent_answer *a, struct 
 	return 0;
 }
 
-static int perf_persistent_fill_cgroup(struct perf_persistent_answer *a, struct perf_event *event)
+static int fill_cgroup(struct query_answer *a, struct perf_event *event)
 {
 #ifdef CONFIG_CGROUP_PERF
-	int err;
+	int len;
 
 	if (!event->cgrp)
 		return 0;
@@ -333,16 +318,18 @@ static int perf_persistent_fill_cgroup(struct perf_persistent_answer *a, struct 
 	if (!a->cgroup)
 		return -ENOMEM;
 
-	err = cgroup_path_ns(event->cgrp->css.cgroup, a->cgroup, PATH_MAX,
+	len = cgroup_path_ns(event->cgrp->css.cgroup, a->cgroup, PATH_MAX,
 			     current->nsproxy->cgroup_ns);
-	if (err < 0)
-		return err;
+	/* Too long, or cut: left out, rather than all of the answer. */
+	if (len < 0 || len >= PATH_MAX - 1) {
+		kfree(a->cgroup);
+		a->cgroup = NULL;
+	}
 #endif
 	return 0;
 }
 
-static void perf_persistent_fill_offline(struct perf_persistent_answer *a,
-					 struct perf_persistent_instance *inst)
+static void fill_offline(struct query_answer *a, struct perf_persistent_instance *inst)
 {
 	struct perf_event *event = inst->event;
 
@@ -354,8 +341,7 @@ static void perf_persistent_fill_offline(struct perf_persistent_answer *a,
 		a->info.offline_time += ktime_get_boottime_ns() - inst->offline_since;
 }
 
-static void perf_persistent_fill_session(struct perf_persistent_answer *a,
-					 struct perf_persistent_session *session)
+static void fill_session(struct query_answer *a, struct perf_persistent_session *session)
 {
 	struct perf_persistent_query *info = &a->info;
 
@@ -370,8 +356,7 @@ static void perf_persistent_fill_session(struct perf_persistent_answer *a,
 	strscpy(info->name, session->name->text, sizeof(info->name));
 }
 
-static void perf_persistent_fill_instance(struct perf_persistent_answer *a,
-					  struct perf_event *event)
+static void fill_instance(struct query_answer *a, struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
 
@@ -381,11 +366,11 @@ static void perf_persistent_fill_instance(struct perf_persistent_answer *a,
 	if (!inst)
 		return;
 	strscpy(a->label, inst->member->label);
-	perf_persistent_fill_offline(a, inst);
+	fill_offline(a, inst);
 }
 
 /* Fill in the parts that do not need the session: it may have ended. */
-static int perf_persistent_fill_event(struct perf_persistent_answer *a, struct perf_event *event)
+static int fill_event(struct query_answer *a, struct perf_event *event)
 {
 	int err;
 
@@ -396,23 +381,15 @@ static int perf_persistent_fill_event(struct perf_persistent_answer *a, struct p
 	if (a->info.self.state >= PERF_PERSISTENT_STATE_EXITED)
 		a->info.ended = a->info.self.state;
 	a->attr = event->persistent->attr;
-	perf_persistent_scrub_attr(&a->attr, perf_persistent_is_trace(event));
-	perf_persistent_fill_buffer(a, event);
+	perf_persistent_scrub_attr(&a->attr, is_tracing(event));
+	fill_buffer(a, event);
 
-	err = perf_persistent_fill_filter(a, event);
+	err = fill_filter(a, event);
 
-	return err ?: perf_persistent_fill_cgroup(a, event);
+	return err ?: fill_cgroup(a, event);
 }
 
-static int perf_persistent_may_query(struct perf_persistent_session *session,
-				     struct perf_event *event)
-{
-	return session ? perf_persistent_may_read(session, event) :
-			 perf_persistent_may_open(event);
-}
-
-static int perf_persistent_fill(struct perf_persistent_answer *a, struct perf_event *event,
-				u32 room)
+static int fill_answer(struct query_answer *a, struct perf_event *event, u32 room)
 {
 	struct perf_persistent_session *session = perf_persistent_session_of(event);
 	int err;
@@ -420,20 +397,21 @@ static int perf_persistent_fill(struct perf_persistent_answer *a, struct perf_ev
 	if (!session && !(event->persistent && event->persistent->ended))
 		return -EINVAL;
 
-	perf_persistent_info_identify(&a->info.self, event);
-	perf_persistent_info_fill(&a->info.self, event);
-	err = perf_persistent_may_query(session, event);
+	info_identify(&a->info.self, event);
+	info_fill(&a->info.self, event);
+	err = session ? perf_persistent_may_read(session, event, &a->may_read_all) :
+			perf_persistent_may_open(event);
 	if (err == -EACCES) {
-		perf_persistent_info_hide(&a->info.self);
+		info_hide(&a->info.self);
 		err = 0;
 	} else if (!err) {
 		if (session) {
-			perf_persistent_fill_session(a, session);
-			perf_persistent_fill_instance(a, event);
+			fill_session(a, session);
+			fill_instance(a, event);
 		}
-		err = perf_persistent_fill_event(a, event);
+		err = fill_event(a, event);
 		if (!err && session)
-			err = perf_persistent_fill_instances(a, session, room);
+			err = fill_instances(a, session, room);
 	}
 	if (session)
 		kobject_put(&session->kobj);
@@ -442,8 +420,8 @@ static int perf_persistent_fill(struct perf_persistent_answer *a, struct perf_ev
 }
 
 /* To whoever has a file of the session: what sysfs tells anybody, and what he may read */
-static int perf_persistent_fill_whole(struct perf_persistent_answer *a,
-				      struct perf_persistent_session *session, u32 room)
+static int fill_session_answer(struct query_answer *a, struct perf_persistent_session *session,
+			       u32 room)
 {
 	int err;
 
@@ -453,8 +431,8 @@ static int perf_persistent_fill_whole(struct perf_persistent_answer *a,
 		.pid	= -1,
 		.tgid	= -1,
 	};
-	perf_persistent_fill_session(a, session);
-	err = perf_persistent_fill_instances(a, session, room);
+	fill_session(a, session);
+	err = fill_instances(a, session, room);
 
 	return err ?: a->info.nr_instances ? 0 : -ESRCH;
 }
@@ -463,7 +441,7 @@ static int perf_persistent_fill_whole(struct perf_persistent_answer *a,
  * As much of a part as there is room for. On return @room is what all of it
  * takes, in the unit that @room and @have came in.
  */
-static int perf_persistent_put(u64 addr, u32 *room, const void *src, u32 have, size_t unit)
+static int put_part(u64 addr, u32 *room, const void *src, u32 have, size_t unit)
 {
 	u32 n = addr ? min(*room, have) : 0;
 
@@ -475,28 +453,26 @@ static int perf_persistent_put(u64 addr, u32 *room, const void *src, u32 have, s
 }
 
 /* The same for a text, or for none */
-static int perf_persistent_put_text(u64 addr, u32 *room, const char *text)
+static int put_text(u64 addr, u32 *room, const char *text)
 {
-	return perf_persistent_put(addr, room, text, text ? strlen(text) + 1 : 0, 1);
+	return put_part(addr, room, text, text ? strlen(text) + 1 : 0, 1);
 }
 
-static int perf_persistent_put_parts(struct perf_persistent_answer *a,
-				     struct perf_persistent_query *u)
+static int put_parts(struct query_answer *a, struct perf_persistent_query *u)
 {
 	u32 nr_instances = a->info.nr_instances;
 	int err;
 
-	err = perf_persistent_put(u->attr, &u->attr_size, &a->attr, a->attr.size, 1);
+	err = put_part(u->attr, &u->attr_size, &a->attr, a->attr.size, 1);
 	if (!err)
-		err = perf_persistent_put_text(u->label, &u->label_size,
-					       a->attr.size ? a->label : NULL);
+		err = put_text(u->label, &u->label_size, a->attr.size ? a->label : NULL);
 	if (!err)
-		err = perf_persistent_put_text(u->filter, &u->filter_size, a->filter);
+		err = put_text(u->filter, &u->filter_size, a->filter);
 	if (!err)
-		err = perf_persistent_put_text(u->cgroup, &u->cgroup_size, a->cgroup);
+		err = put_text(u->cgroup, &u->cgroup_size, a->cgroup);
 	if (!err)
-		err = perf_persistent_put(u->instances, &u->nr_instances, a->instances, a->nr,
-					  sizeof(*a->instances));
+		err = put_part(u->instances, &u->nr_instances, a->instances, a->nr,
+			       sizeof(*a->instances));
 	if (err)
 		return err;
 
@@ -515,8 +491,7 @@ static int perf_persistent_put_parts(struct perf_persistent_answer *a,
 	return 0;
 }
 
-static int perf_persistent_put_info(const struct perf_persistent_answer *a, size_t usize,
-				    unsigned long arg)
+static int put_info(const struct query_answer *a, size_t usize, unsigned long arg)
 {
 	void __user *uarg = (void __user *)arg;
 	size_t size = sizeof(a->info);
@@ -529,23 +504,16 @@ static int perf_persistent_put_info(const struct perf_persistent_answer *a, size
 	return 0;
 }
 
-/**
- * perf_persistent_ioctl_query - PERF_EVENT_IOC_QUERY_PERSISTENT
- * @holder: of the file if it can hold, or NULL
- * @event:  event of the open file, or NULL for a file of the holder's session
- * @cmd:    has the size of the struct
- * @arg:    address of a struct perf_persistent_query
- *
- * Context: may sleep; waits for no lock that is held while user memory is accessed.
- * Return: 0, -EINVAL for an event that neither is persistent nor was until its
- * time ran out, or a struct that is too small, -ESRCH for a session that has ended,
- * -EFAULT, -E2BIG, -ENOMEM, -EINTR
+/*
+ * PERF_EVENT_IOC_QUERY_PERSISTENT. @event is NULL for a file of the session of @holder.
+ * Waits for no lock that is held while user memory is accessed. Documentation/userspace-api/
+ * perf_persistent.rst lists the errors.
  */
 long perf_persistent_ioctl_query(const struct perf_persistent_holder *holder,
 				 struct perf_event *event, unsigned int cmd, unsigned long arg)
 {
 	struct perf_persistent_query u = {};
-	struct perf_persistent_answer *a;
+	struct query_answer *a;
 	u32 room;
 	int err;
 
@@ -557,14 +525,14 @@ long perf_persistent_ioctl_query(const struct perf_persistent_holder *holder,
 	a = kzalloc_obj(*a, GFP_KERNEL_ACCOUNT);
 	if (!a)
 		return -ENOMEM;
+	a->may_read_all = 1;
 
 	room = u.instances ? u.nr_instances : 0;
-	err = event ? perf_persistent_fill(a, event, room) :
-		      perf_persistent_fill_whole(a, holder->session, room);
+	err = event ? fill_answer(a, event, room) : fill_session_answer(a, holder->session, room);
 	if (!err)
-		err = perf_persistent_put_parts(a, &u);
+		err = put_parts(a, &u);
 	if (!err)
-		err = perf_persistent_put_info(a, _IOC_SIZE(cmd), arg);
+		err = put_info(a, _IOC_SIZE(cmd), arg);
 
 	kfree(a->filter);
 	kfree(a->cgroup);

@@ -14,8 +14,8 @@
 					 PERF_FORMAT_ID | PERF_FORMAT_GROUP | PERF_FORMAT_LOST)
 
 /* The instance of member 0 for a task or none, and a CPU or none */
-static struct perf_persistent_instance *
-perf_persistent_choose(struct perf_persistent_session *session, struct task_struct *task, int cpu)
+static struct perf_persistent_instance *choose_instance(struct perf_persistent_session *session,
+							struct task_struct *task, int cpu)
 {
 	const struct perf_persistent_key key = {
 		.session	= session,
@@ -26,8 +26,8 @@ perf_persistent_choose(struct perf_persistent_session *session, struct task_stru
 	return perf_persistent_instance_lookup(&key) ?: ERR_PTR(-ENOENT);
 }
 
-static struct perf_persistent_instance *
-perf_persistent_choose_pid(struct perf_persistent_session *session, pid_t pid, int cpu)
+static struct perf_persistent_instance *choose_pid(struct perf_persistent_session *session,
+						   pid_t pid, int cpu)
 {
 	struct task_struct *task;
 
@@ -36,21 +36,20 @@ perf_persistent_choose_pid(struct perf_persistent_session *session, pid_t pid, i
 	task = pid ? find_task_by_vpid(pid) : current;
 	rcu_read_unlock();
 
-	return task ? perf_persistent_choose(session, task, cpu) : ERR_PTR(-ESRCH);
+	return task ? choose_instance(session, task, cpu) : ERR_PTR(-ESRCH);
 }
 
-static struct perf_persistent_instance *
-perf_persistent_choose_any(struct perf_persistent_session *session, u64 config,
-			   pid_t pid, int cpu)
+static struct perf_persistent_instance *choose_any(struct perf_persistent_session *session,
+						   u64 config, pid_t pid, int cpu)
 {
 	u32 nr = config >> PERF_PERSISTENT_INSTANCE_SHIFT;
 
 	if (nr)
 		return perf_persistent_instance_find(session, nr - 1) ?: ERR_PTR(-ENOENT);
 	if (pid != -1)
-		return perf_persistent_choose_pid(session, pid, cpu);
+		return choose_pid(session, pid, cpu);
 	if (cpu != -1)
-		return perf_persistent_choose(session, NULL, cpu);
+		return choose_instance(session, NULL, cpu);
 	if (!session->nr_instances)
 		return ERR_PTR(-ENOENT);
 
@@ -58,15 +57,14 @@ perf_persistent_choose_any(struct perf_persistent_session *session, u64 config,
 					    ERR_PTR(-EINVAL);
 }
 
-static struct perf_event *
-perf_persistent_get_event(struct perf_persistent_session *session, u64 config,
-			  pid_t pid, int cpu)
+static struct perf_event *get_event(struct perf_persistent_session *session, u64 config, pid_t pid,
+				    int cpu)
 {
 	struct perf_persistent_instance *inst;
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	inst = perf_persistent_choose_any(session, config, pid, cpu);
+	inst = choose_any(session, config, pid, cpu);
 	if (IS_ERR(inst))
 		return ERR_CAST(inst);
 
@@ -81,7 +79,7 @@ struct perf_persistent_choice {
 };
 
 /* A CPU that several cgroups are measured on is no choice. */
-static int perf_persistent_choose_cgroup(struct perf_persistent_instance *inst, void *data)
+static int choose_cgroup(struct perf_persistent_instance *inst, void *data)
 {
 	struct perf_persistent_choice *choice = data;
 
@@ -97,13 +95,12 @@ static int perf_persistent_choose_cgroup(struct perf_persistent_instance *inst, 
 }
 
 /* The event of the only cgroup that is measured on a CPU */
-static struct perf_event *
-perf_persistent_get_cgroup_event(struct perf_persistent_session *session, int cpu)
+static struct perf_event *get_cgroup_event(struct perf_persistent_session *session, int cpu)
 {
 	struct perf_persistent_choice choice = { .cpu = cpu };
 	int err;
 
-	err = perf_persistent_visit(session, perf_persistent_choose_cgroup, &choice);
+	err = perf_persistent_visit(session, choose_cgroup, &choice);
 	if (!err)
 		return choice.event ?: ERR_PTR(-ENOENT);
 
@@ -116,7 +113,7 @@ perf_persistent_get_cgroup_event(struct perf_persistent_session *session, int cp
  * Ignore fields that programs set although they mean nothing to a view: it has
  * no children, excludes nothing by itself, and takes no samples.
  */
-static void perf_persistent_tolerate(struct perf_event_attr *attr)
+static void tolerate(struct perf_event_attr *attr)
 {
 	attr->exclude_guest = 0;
 	attr->inherit = 0;
@@ -131,8 +128,7 @@ static void perf_persistent_tolerate(struct perf_event_attr *attr)
  * Everything but the view's own must be 0, or as the event has it: a view does not
  * change what is counted, nor the layout of records.
  */
-static int perf_persistent_check_attr(const struct perf_event_attr *attr,
-				      struct perf_event *event)
+static int check_attr(const struct perf_event_attr *attr, struct perf_event *event)
 {
 	struct perf_event_attr asked = *attr, has = event->persistent->attr;
 	const u64 *a = (const u64 *)&asked, *h = (const u64 *)&has;
@@ -146,7 +142,7 @@ static int perf_persistent_check_attr(const struct perf_event_attr *attr,
 	if ((attr->read_format & PERF_FORMAT_GROUP) && !READ_ONCE(event->nr_siblings))
 		return -EINVAL;
 
-	perf_persistent_tolerate(&asked);
+	tolerate(&asked);
 	if (asked.persistent)
 		return -EOPNOTSUPP;
 	asked.type = has.type;
@@ -166,29 +162,29 @@ static int perf_persistent_check_attr(const struct perf_event_attr *attr,
 /*
  * The use of the event comes first, because asking for the rights may sleep for long.
  */
-static struct file *perf_persistent_open_instance(struct perf_persistent_session *session,
-						  const struct perf_event_attr *attr,
-						  pid_t pid, int cpu, int f_flags)
+static struct file *open_instance(struct perf_persistent_session *session,
+				  const struct perf_event_attr *attr, pid_t pid, int cpu,
+				  int f_flags)
 {
 	struct perf_event *event;
 	struct file *file;
-	int err;
+	int err, all = 1;
 
 	/* Whether there is such an instance is for those who have the right. */
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
 		return ERR_PTR(-EACCES);
 
-	event = perf_persistent_get_event(session, attr->config, pid, cpu);
+	event = get_event(session, attr->config, pid, cpu);
 	if (event == ERR_PTR(-ENOENT) && pid == -1 && cpu != -1)
-		event = perf_persistent_get_cgroup_event(session, cpu);
+		event = get_cgroup_event(session, cpu);
 	if (IS_ERR(event))
 		return ERR_CAST(event);
 
-	err = perf_persistent_may_read(session, event);
+	err = perf_persistent_may_read(session, event, &all);
 	if (!err)
 		err = security_perf_event_read(event);
 	if (!err)
-		err = perf_persistent_check_attr(attr, event);
+		err = check_attr(attr, event);
 	file = err ? ERR_PTR(err) : perf_persistent_view_open(event, attr, f_flags);
 	if (IS_ERR(file))
 		perf_persistent_put_user(event);
@@ -196,9 +192,9 @@ static struct file *perf_persistent_open_instance(struct perf_persistent_session
 	return file;
 }
 
-static struct file *perf_persistent_open_session(struct perf_persistent_session *session,
-						 const struct perf_event_attr *attr,
-						 pid_t pid, int cpu, int f_flags)
+static struct file *open_session(struct perf_persistent_session *session,
+				 const struct perf_event_attr *attr, pid_t pid, int cpu,
+				 int f_flags)
 {
 	const struct perf_event_attr all = {
 		.type			= attr->type,
@@ -216,14 +212,13 @@ static struct file *perf_persistent_open_session(struct perf_persistent_session 
 	return perf_persistent_session_open(session, f_flags);
 }
 
-static struct file *perf_persistent_open(struct perf_persistent_session *session,
-					 const struct perf_event_attr *attr,
-					 pid_t pid, int cpu, int f_flags)
+static struct file *open_id(struct perf_persistent_session *session,
+			    const struct perf_event_attr *attr, pid_t pid, int cpu, int f_flags)
 {
 	if (attr->config & PERF_PERSISTENT_SESSION)
-		return perf_persistent_open_session(session, attr, pid, cpu, f_flags);
+		return open_session(session, attr, pid, cpu, f_flags);
 
-	return perf_persistent_open_instance(session, attr, pid, cpu, f_flags);
+	return open_instance(session, attr, pid, cpu, f_flags);
 }
 
 /**
@@ -267,7 +262,7 @@ int perf_persistent_reopen(struct perf_event_attr *attr, pid_t pid, int cpu,
 
 	fd = get_unused_fd_flags(f_flags);
 	if (fd >= 0) {
-		file = perf_persistent_open(session, attr, pid, cpu, f_flags);
+		file = open_id(session, attr, pid, cpu, f_flags);
 		if (IS_ERR(file)) {
 			put_unused_fd(fd);
 			fd = PTR_ERR(file);

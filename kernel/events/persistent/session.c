@@ -87,7 +87,8 @@ static void set_instance(struct perf_event *event, struct perf_persistent_instan
 		raw_spin_unlock_irq(&ctx->lock);
 	}
 
-	WRITE_ONCE(event->persistent->instance, inst);
+	/* is_measured() looks into it without a lock. */
+	smp_store_release(&event->persistent->instance, inst);
 	if (inst && (event->still & PERF_EVENT_PARKED)) {
 		inst->offline_since = ktime_get_boottime_ns();
 		inst->offline_count = 1;

@@ -27,13 +27,7 @@ static long perf_persistent_session_ioctl(struct file *file, unsigned int cmd, u
 	return ret == -ENOIOCTLCMD ? -ENOTTY : ret;
 }
 
-/**
- * perf_persistent_session_show - what fdinfo tells of a session
- * @session: session
- * @m:	     file to write it to
- *
- * Context: perf_persistent_mutex is held.
- */
+/* What fdinfo tells of a session; the caller holds perf_persistent_mutex. */
 void perf_persistent_session_show(struct perf_persistent_session *session, struct seq_file *m)
 {
 	lockdep_assert_held(&perf_persistent_mutex);
@@ -62,14 +56,7 @@ static const struct file_operations perf_persistent_session_fops = {
 	.show_fdinfo		= perf_persistent_session_show_fdinfo,
 };
 
-/**
- * perf_persistent_session_open - make a file of a session
- * @session: session; on success the file has a reference of its own
- * @f_flags: of the file
- *
- * Context: may sleep.
- * Return: the file, or -ENOMEM, -ENFILE
- */
+/* Make a file of a session, which has a reference of its own: -ENOMEM, -ENFILE. */
 struct file *perf_persistent_session_open(struct perf_persistent_session *session, int f_flags)
 {
 	struct perf_persistent_holder *holder = kzalloc_obj(*holder, GFP_KERNEL_ACCOUNT);

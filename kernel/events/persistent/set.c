@@ -143,12 +143,9 @@ static int set_security(struct perf_persistent_session *session)
 {
 	struct perf_event *event;
 	int err = 0;
-	u32 nr = 0;
 
-	while (!err && (event = perf_persistent_get_next(session, &nr))) {
+	for_each_persistent_event(event, session, 0, !err)
 		err = security_perf_event_write(event);
-		perf_persistent_put_user(event);
-	}
 
 	return err;
 }
@@ -197,13 +194,9 @@ static int check_ended(struct perf_persistent_session *session,
 {
 	struct perf_event *event;
 	int err = -ESRCH;
-	u32 nr = 0;
 
-	while (err && (event = perf_persistent_get_next(session, &nr))) {
-		if (perf_persistent_selects(set->member, event))
-			err = is_over(event) ? -EALREADY : 0;
-		perf_persistent_put_user(event);
-	}
+	for_each_persistent_event(event, session, set->member, err)
+		err = is_over(event) ? -EALREADY : 0;
 
 	return err;
 }
@@ -239,14 +232,12 @@ static int check_period(struct perf_persistent_session *session,
 	struct perf_event *event;
 	bool found = false;
 	int err = 0;
-	u32 nr = 0;
 
-	while (!err && (event = perf_persistent_get_next(session, &nr))) {
-		if (perf_persistent_selects(set->member, event) && is_sampling_event(event)) {
+	for_each_persistent_event(event, session, set->member, !err) {
+		if (is_sampling_event(event)) {
 			found = true;
 			err = check_event_period(event, set->period);
 		}
-		perf_persistent_put_user(event);
 	}
 
 	return found ? err : -EINVAL;
@@ -257,13 +248,9 @@ static int make_filters(struct perf_persistent_session *session, struct perf_per
 {
 	struct perf_event *event;
 	int ret = 0;
-	u32 nr = 0;
 
-	while (ret >= 0 && (event = perf_persistent_get_next(session, &nr))) {
-		if (perf_persistent_selects(c->set.member, event))
-			ret = perf_persistent_filter_add(&c->filters, event, c->filter);
-		perf_persistent_put_user(event);
-	}
+	for_each_persistent_event(event, session, c->set.member, ret >= 0)
+		ret = perf_persistent_filter_add(&c->filters, event, c->filter);
 	if (ret < 0)
 		return ret;
 
@@ -343,32 +330,23 @@ static void set_instances(struct perf_persistent_session *session, struct perf_p
 {
 	const struct perf_persistent_set *set = &c->set;
 	struct perf_event *event;
-	u32 nr = 0;
 
 	if (!(set->flags & (PERF_PERSISTENT_SET_ENABLE | PERF_PERSISTENT_SET_DISABLE |
 			    PERF_PERSISTENT_SET_PERIOD | PERF_PERSISTENT_SET_FILTER)))
 		return;
 
 	perf_persistent_filters_swap(&c->filters);
-	while ((event = perf_persistent_get_next(session, &nr))) {
-		if (perf_persistent_selects(set->member, event))
-			set_event(set, event);
-		perf_persistent_put_user(event);
-	}
+	for_each_persistent_event(event, session, set->member, true)
+		set_event(set, event);
 }
 
 static void set_clear(struct perf_persistent_session *session,
 		      const struct perf_persistent_set *set)
 {
 	struct perf_event *event;
-	u32 nr = 0;
 
-	while ((event = perf_persistent_get_next(session, &nr))) {
-		if (perf_persistent_selects(set->member, event))
-			perf_persistent_clear(event);
-		perf_persistent_put_user(event);
-		cond_resched();
-	}
+	for_each_persistent_event(event, session, set->member, true)
+		perf_persistent_clear(event);
 }
 
 static int set_hold(struct perf_persistent_session *session, const struct perf_persistent_change *c)

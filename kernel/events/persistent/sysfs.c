@@ -28,10 +28,10 @@
 #include "../internal.h"
 #include "persistent.h"
 
-static struct kset *perf_persistent_ids;
+static struct kset *session_dirs;
 
 /* Keeps the uevents of a session in order: none follows its removal. */
-static DEFINE_MUTEX(perf_persistent_uevent_mutex);
+static DEFINE_MUTEX(uevent_mutex);
 static struct pmu perf_persistent_pmu;
 
 struct perf_persistent_attribute {
@@ -127,7 +127,7 @@ struct perf_persistent_sums {
  */
 #define PERF_PERSISTENT_SHARE_BITS	16
 
-static u64 perf_persistent_buffer_share(struct perf_buffer *rb)
+static u64 buffer_share(struct perf_buffer *rb)
 {
 	if (!rb)
 		return 0;
@@ -136,13 +136,13 @@ static u64 perf_persistent_buffer_share(struct perf_buffer *rb)
 		       READ_ONCE(rb->nr_pins));
 }
 
-static int perf_persistent_sum(struct perf_persistent_instance *inst, void *data)
+static int sum_instances(struct perf_persistent_instance *inst, void *data)
 {
 	struct perf_persistent_sums *sums = data;
 
 	sums->lost += atomic64_read(&inst->event->lost_samples) -
 		      inst->event->persistent->origin.lost;
-	sums->buffer_bytes += perf_persistent_buffer_share(inst->rb);
+	sums->buffer_bytes += buffer_share(inst->rb);
 	if (sums->cpus && inst->key.cpu >= 0)
 		cpumask_set_cpu(inst->key.cpu, sums->cpus);
 
@@ -159,7 +159,7 @@ static ssize_t cpus_show(struct perf_persistent_session *session, char *buf)
 		return -ENOMEM;
 
 	sums.cpus = cpus;
-	perf_persistent_visit(session, perf_persistent_sum, &sums);
+	perf_persistent_visit(session, sum_instances, &sums);
 	len = sysfs_emit(buf, "%*pbl\n", cpumask_pr_args(cpus));
 	free_cpumask_var(cpus);
 
@@ -174,7 +174,7 @@ static ssize_t buffer_bytes_show(struct perf_persistent_session *session, char *
 		.buffer_bytes = 1ULL << (PERF_PERSISTENT_SHARE_BITS - 1),
 	};
 
-	perf_persistent_visit(session, perf_persistent_sum, &sums);
+	perf_persistent_visit(session, sum_instances, &sums);
 
 	return sysfs_emit(buf, "%llu\n", sums.buffer_bytes >> PERF_PERSISTENT_SHARE_BITS);
 }
@@ -184,13 +184,13 @@ static ssize_t lost_show(struct perf_persistent_session *session, char *buf)
 {
 	struct perf_persistent_sums sums = { };
 
-	perf_persistent_visit(session, perf_persistent_sum, &sums);
+	perf_persistent_visit(session, sum_instances, &sums);
 
 	return sysfs_emit(buf, "%llu\n", sums.lost);
 }
 PERF_PERSISTENT_ATTR_SUM(lost);
 
-static const struct attribute *perf_persistent_attrs[] = {
+static const struct attribute *session_attrs[] = {
 	&name_attr.attr,
 	&uid_attr.attr,
 	&gid_attr.attr,
@@ -206,7 +206,7 @@ static const struct attribute *perf_persistent_attrs[] = {
 	NULL,
 };
 
-static ssize_t perf_persistent_show(struct kobject *kobj, struct attribute *attr, char *buf)
+static ssize_t session_show(struct kobject *kobj, struct attribute *attr, char *buf)
 {
 	struct perf_persistent_session *session;
 	struct perf_persistent_attribute *a;
@@ -221,28 +221,28 @@ static ssize_t perf_persistent_show(struct kobject *kobj, struct attribute *attr
 	return a->show(session, buf);
 }
 
-static const struct sysfs_ops perf_persistent_sysfs_ops = {
-	.show	= perf_persistent_show,
+static const struct sysfs_ops session_sysfs_ops = {
+	.show	= session_show,
 };
 
-static void perf_persistent_kobj_release(struct kobject *kobj)
+static void session_release(struct kobject *kobj)
 {
 	perf_persistent_session_free(container_of(kobj, struct perf_persistent_session, kobj));
 }
 
-static const struct kobj_type perf_persistent_ktype = {
-	.release	= perf_persistent_kobj_release,
-	.sysfs_ops	= &perf_persistent_sysfs_ops,
+static const struct kobj_type session_ktype = {
+	.release	= session_release,
+	.sysfs_ops	= &session_sysfs_ops,
 };
 
 /* Uevents */
 
-static const char *perf_persistent_uevent_subsystem(const struct kobject *kobj)
+static const char *session_uevent_subsystem(const struct kobject *kobj)
 {
 	return "perf_persistent";
 }
 
-static int perf_persistent_uevent(const struct kobject *kobj, struct kobj_uevent_env *env)
+static int session_uevent(const struct kobject *kobj, struct kobj_uevent_env *env)
 {
 	const struct perf_persistent_session *session;
 
@@ -253,14 +253,13 @@ static int perf_persistent_uevent(const struct kobject *kobj, struct kobj_uevent
 	return add_uevent_var(env, "PERSISTENT_NAME=%s", session->name->text);
 }
 
-static const struct kset_uevent_ops perf_persistent_uevent_ops = {
-	.name	= perf_persistent_uevent_subsystem,
-	.uevent	= perf_persistent_uevent,
+static const struct kset_uevent_ops session_uevent_ops = {
+	.name	= session_uevent_subsystem,
+	.uevent	= session_uevent,
 };
 
 /* events/NAME */
-static ssize_t perf_persistent_event_show(struct device *dev, struct device_attribute *attr,
-					  char *buf)
+static ssize_t session_event_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct perf_persistent_name *name;
 
@@ -269,80 +268,55 @@ static ssize_t perf_persistent_event_show(struct device *dev, struct device_attr
 	return sysfs_emit(buf, "id=0x%x\n", name->id);
 }
 
-/**
- * perf_persistent_sysfs_add_name - make the file of a name
- * @name: name with its text and its id
- *
- * Context: may sleep; perf_persistent_mutex is not held.
- * Return: 0 or -ENOMEM
- */
 int perf_persistent_sysfs_add_name(struct perf_persistent_name *name)
 {
 	sysfs_attr_init(&name->event_attr.attr);
 	name->event_attr.attr.name = name->text;
 	name->event_attr.attr.mode = 0444;
-	name->event_attr.show = perf_persistent_event_show;
+	name->event_attr.show = session_event_show;
 
 	return sysfs_add_file_to_group(&perf_persistent_pmu.dev->kobj,
 				       &name->event_attr.attr, "events");
 }
 
-/**
- * perf_persistent_sysfs_remove_name - undo perf_persistent_sysfs_add_name()
- * @name: name
- *
- * Context: waits for readers; perf_persistent_mutex is not held.
- */
+/* Waits for readers, who take perf_persistent_mutex. */
 void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name)
 {
 	sysfs_remove_file_from_group(&perf_persistent_pmu.dev->kobj,
 				     &name->event_attr.attr, "events");
 }
 
-/**
- * perf_persistent_sysfs_init_session - initialize the kobject of a session
- * @session: zeroed; freed with the last kobject_put()
- */
 void perf_persistent_sysfs_init_session(struct perf_persistent_session *session)
 {
-	kobject_init(&session->kobj, &perf_persistent_ktype);
+	kobject_init(&session->kobj, &session_ktype);
 }
 
-/**
- * perf_persistent_sysfs_add - make the directory of a session
- * @session: session with its id and name
- *
- * Context: may sleep; perf_persistent_mutex is not held.
- * Return: 0 or -ENOMEM; nothing is left behind then
- */
+/* Make the directory of a session that has its id and name: 0, or -ENOMEM. */
 int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 {
 	int err;
 
-	session->kobj.kset = perf_persistent_ids;
+	session->kobj.kset = session_dirs;
 	err = kobject_add(&session->kobj, NULL, "%u", session->id);
 	if (err)
 		return err;
 
 	/* The files go with their directory, which is cheaper than one by one. */
-	err = sysfs_create_files(&session->kobj, perf_persistent_attrs);
+	err = sysfs_create_files(&session->kobj, session_attrs);
 	if (err)
 		kobject_del(&session->kobj);
 
 	return err;
 }
 
-/**
- * perf_persistent_sysfs_announce - send a uevent about a new or changed session
- * @session: session, which may have ended meanwhile
- * @action:  KOBJ_ADD, after which its end is announced as well, or KOBJ_CHANGE
- *
- * Context: may sleep; perf_persistent_mutex is not held.
+/*
+ * Send a uevent about a session that is new (KOBJ_ADD; its end is announced, too) or was
+ * changed (KOBJ_CHANGE), and may have ended meanwhile.
  */
 void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
 				    enum kobject_action action)
 {
-	guard(mutex)(&perf_persistent_uevent_mutex);
+	guard(mutex)(&uevent_mutex);
 
 	/* Whether somebody hears it does not matter here. */
 	if (session->kobj.state_in_sysfs &&
@@ -351,7 +325,7 @@ void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
 }
 
 /* Whether to announce it: not if another target has joined meanwhile. */
-static bool perf_persistent_take_exited(struct perf_persistent_session *session)
+static bool take_exited(struct perf_persistent_session *session)
 {
 	guard(mutex)(&perf_persistent_mutex);
 
@@ -362,34 +336,25 @@ static bool perf_persistent_take_exited(struct perf_persistent_session *session)
 	return perf_persistent_session_lives(session) && !session->nr_running;
 }
 
-/**
- * perf_persistent_sysfs_announce_exited - announce the loss of the last target
- * @session: session, which may have ended meanwhile
- *
- * Sends nothing before KOBJ_ADD: whoever sends that calls this again.
- *
- * Context: may sleep; perf_persistent_mutex is not held.
+/*
+ * Announce the loss of the last target. Sends nothing before KOBJ_ADD: whoever sends that
+ * calls this again.
  */
 void perf_persistent_sysfs_announce_exited(struct perf_persistent_session *session)
 {
 	char *envp[2] = { "PERSISTENT_STATE=exited" };
 
-	guard(mutex)(&perf_persistent_uevent_mutex);
+	guard(mutex)(&uevent_mutex);
 
 	if (session->kobj.state_in_sysfs && session->kobj.state_add_uevent_sent &&
-	    perf_persistent_take_exited(session))
+	    take_exited(session))
 		kobject_uevent_env(&session->kobj, KOBJ_CHANGE, envp);
 }
 
-/**
- * perf_persistent_sysfs_remove - undo perf_persistent_sysfs_add()
- * @session: id
- *
- * Context: waits for readers; perf_persistent_mutex is not held.
- */
+/* Waits for readers, who take perf_persistent_mutex. */
 void perf_persistent_sysfs_remove(struct perf_persistent_session *session)
 {
-	guard(mutex)(&perf_persistent_uevent_mutex);
+	guard(mutex)(&uevent_mutex);
 
 	kobject_del(&session->kobj);
 }
@@ -401,16 +366,16 @@ PMU_FORMAT_ATTR(instance, "config:32-63");
 /* For programs that expect the term "event" of every PMU */
 PMU_FORMAT_ATTR(event, "config:0-30");
 
-static struct attribute *perf_persistent_format_attrs[] = {
+static struct attribute *format_attrs[] = {
 	&format_attr_id.attr,
 	&format_attr_event.attr,
 	&format_attr_instance.attr,
 	NULL,
 };
 
-static const struct attribute_group perf_persistent_format_group = {
+static const struct attribute_group format_group = {
 	.name	= "format",
-	.attrs	= perf_persistent_format_attrs,
+	.attrs	= format_attrs,
 };
 
 static ssize_t detach_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -425,45 +390,45 @@ static ssize_t set_show(struct device *dev, struct device_attribute *attr, char 
 }
 static DEVICE_ATTR_RO(set);
 
-static struct attribute *perf_persistent_caps_attrs[] = {
+static struct attribute *caps_attrs[] = {
 	&dev_attr_detach.attr,
 	&dev_attr_set.attr,
 	NULL,
 };
 
-static const struct attribute_group perf_persistent_caps_group = {
+static const struct attribute_group caps_group = {
 	.name	= "caps",
-	.attrs	= perf_persistent_caps_attrs,
+	.attrs	= caps_attrs,
 };
 
-static struct attribute *perf_persistent_events_attrs[] = {
+static struct attribute *events_attrs[] = {
 	NULL,
 };
 
-static const struct attribute_group perf_persistent_events_group = {
+static const struct attribute_group events_group = {
 	.name	= "events",
-	.attrs	= perf_persistent_events_attrs,
+	.attrs	= events_attrs,
 };
 
-static const struct attribute_group *perf_persistent_pmu_groups[] = {
-	&perf_persistent_format_group,
-	&perf_persistent_caps_group,
-	&perf_persistent_events_group,
+static const struct attribute_group *pmu_groups[] = {
+	&format_group,
+	&caps_group,
+	&events_group,
 	NULL,
 };
 
-static int perf_persistent_event_init(struct perf_event *event)
+static int refuse_event(struct perf_event *event)
 {
 	return -ENOENT;
 }
 
 static struct pmu perf_persistent_pmu = {
 	.task_ctx_nr	= perf_invalid_context,
-	.attr_groups	= perf_persistent_pmu_groups,
-	.event_init	= perf_persistent_event_init,
+	.attr_groups	= pmu_groups,
+	.event_init	= refuse_event,
 };
 
-static int __init perf_persistent_sysfs_init(void)
+static int __init registry_sysfs_init(void)
 {
 	int err;
 
@@ -471,9 +436,9 @@ static int __init perf_persistent_sysfs_init(void)
 	if (err)
 		return err;
 
-	perf_persistent_ids = kset_create_and_add("ids", &perf_persistent_uevent_ops,
-						  &perf_persistent_pmu.dev->kobj);
+	session_dirs = kset_create_and_add("ids", &session_uevent_ops,
+					   &perf_persistent_pmu.dev->kobj);
 
-	return perf_persistent_ids ? 0 : -ENOMEM;
+	return session_dirs ? 0 : -ENOMEM;
 }
-device_initcall(perf_persistent_sysfs_init);
+device_initcall(registry_sysfs_init);

@@ -239,8 +239,10 @@ TEST_F(access, view_of_what_was_attached)
 	}
 	ASSERT_TRUE(eventually(!registry_has(self->admin_id)));
 	EXPECT_EQ(-EACCES, detach(view));
+	ASSERT_EQ(0, become(0));
 	ASSERT_EQ(0, kill(admin, SIGKILL));
 	ASSERT_EQ(admin, waitpid(admin, NULL, 0));
+	ASSERT_EQ(0, become(USER));
 	EXPECT_EQ(-EACCES, detach(view));
 	EXPECT_EQ(1, registry_count("ids"));
 

@@ -214,6 +214,32 @@ TEST_F(cgroup, query)
 	EXPECT_EQ(0, a.info.cgroup_size);
 }
 
+/* A path that is too long to be told is left out, the rest is told. */
+TEST_F(cgroup, long_path)
+{
+	enum { DEPTH = PATH_MAX / (NAME_MAX + 1) + 1 };
+	int dir[DEPTH + 1] = { self->dir[1] };
+	char name[NAME_MAX + 1] = "";
+	struct answer a;
+	int i, fd;
+
+	memset(name, 'x', NAME_MAX);
+	for (i = 0; i < DEPTH; i++) {
+		ASSERT_EQ(0, mkdirat(dir[i], name, 0755));
+		dir[i + 1] = openat(dir[i], name, O_RDONLY | O_CLOEXEC);
+		ASSERT_LE(0, dir[i + 1]);
+	}
+
+	fd = open_cgroup(self->attr, dir[DEPTH], self->cpu);
+	ASSERT_LT(0, detach(fd));
+	EXPECT_EQ(0, query(fd, &a));
+	EXPECT_EQ(0, a.info.cgroup_size);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, a.info.self.state);
+
+	while (i--)
+		EXPECT_EQ(0, result(unlinkat(dir[i], name, AT_REMOVEDIR)));
+}
+
 /* The path begins where mine does. */
 TEST_F(cgroup, namespace)
 {
