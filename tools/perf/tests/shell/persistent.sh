@@ -127,7 +127,7 @@ test_stop() {
 }
 
 test_loop() {
-	begin "A loop overwrites the oldest, says so, and tears nothing"
+	begin "A session overwrites the oldest, says so, and tears nothing"
 	must perf record --persistent="$name" -a -e cpu-clock -c 5000000 -g -m 1
 	for i in 1 2 3 4 5
 	do
@@ -145,8 +145,8 @@ test_loop() {
 }
 
 test_until_full() {
-	begin "Until full: the first samples stay, the lost ones are counted"
-	must perf record --persistent="$name",full -a -e cpu-clock -c 1000000 -m 1
+	begin "With discard the first samples stay, the lost ones are counted"
+	must perf record --persistent="$name",discard -a -e cpu-clock -c 1000000 -m 1
 	sleep 1
 	must perf persistent dump "$name" -o "$dir/data"
 	grep -q "dropped, buffer full: [1-9][0-9]* samples" "$dir/out" ||

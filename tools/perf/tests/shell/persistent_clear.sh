@@ -166,8 +166,8 @@ lost() {
 }
 
 test_full() {
-	begin "A session until full has room again, and what it had lost is no more told"
-	must perf record --persistent="$name,full" -a -e cpu-clock -c 1000000 -m 1
+	begin "A discard session has room again, and what it had lost is no more told"
+	must perf record --persistent="$name,discard" -a -e cpu-clock -c 1000000 -m 1
 	sleep 1
 	must perf persistent disable "$name"
 	[ "$(lost)" -gt 0 ] || fail "nothing is lost"
@@ -188,7 +188,7 @@ test_full() {
 
 test_flush() {
 	begin "A log has what came since then, and what was lost since then"
-	must perf record --persistent="$name,full" -a -e $exec_event -m 64
+	must perf record --persistent="$name,discard" -a -e $exec_event -m 64
 	run_programs 5
 	must perf persistent flush -o "$dir/log" "$name"
 	run_programs 7
@@ -198,7 +198,7 @@ test_flush() {
 	expect_execs "$dir/log" 8
 	stop
 	rm -f "$dir/log" "$dir/log.pos"
-	must perf record --persistent="$name,full" -a -e cpu-clock -c 1000000 -m 1
+	must perf record --persistent="$name,discard" -a -e cpu-clock -c 1000000 -m 1
 	sleep 1
 	must perf persistent disable "$name"
 	clear_it
@@ -216,8 +216,8 @@ test_flush() {
 }
 
 test_gap() {
-	begin "Whoever follows one until full is told what was taken from them, if anything"
-	must perf record --persistent="$name,full" -a -e $exec_event -m 64
+	begin "Whoever follows a discard session is told what was taken from them, if anything"
+	must perf record --persistent="$name,discard" -a -e $exec_event -m 64
 	follow_until_done
 	run_programs 10
 	clear_it
@@ -235,7 +235,7 @@ test_gap() {
 
 test_consumer() {
 	begin "Nothing is cleared while another process consumes the buffers"
-	must perf record --persistent="$name,full" -a -e $exec_event -m 64
+	must perf record --persistent="$name,discard" -a -e $exec_event -m 64
 	run_programs 5
 	follow_until_done --consume
 	must_fail "^cannot clear session '$name': another process consumes its buffers" \

@@ -141,7 +141,7 @@ test_several() {
 
 test_flushed() {
 	begin "What was flushed is not said to be overwritten"
-	must perf record --persistent="$name,full" -a -e $exec_event -m 64
+	must perf record --persistent="$name,discard" -a -e $exec_event -m 64
 	run_programs 5
 	must perf persistent flush -o "$dir/log" "$name"
 	run_programs 2
@@ -159,7 +159,7 @@ test_flushed() {
 test_lost_names() {
 	begin "Names that were lost are said, and not counted as samples"
 	# No samples, and a page of side-band
-	must perf record --persistent="$name,full" -a -e $exec_event --filter 'pid < 0' -m 1
+	must perf record --persistent="$name,discard" -a -e $exec_event --filter 'pid < 0' -m 1
 	run_programs 60
 	must perf persistent dump "$name" -o "$dir/data"
 	grep -q "dropped, buffer full: [1-9][0-9]* side-band records" "$dir/out" ||

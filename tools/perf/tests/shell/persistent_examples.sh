@@ -21,8 +21,8 @@ and_does_not_say() {
 }
 
 cat > "$dir/posix_trace" << 'POSIX_TRACE'
-# posix_trace_create(), suspended, until full, with starts and stops as records
-perf record --persistent=web,full -a -D -1 \
+# posix_trace_create(), suspended, discarding what does not fit, with starts and stops as records
+perf record --persistent=web,discard -a -D -1 \
 	-e sched:sched_process_exec -e perf_persistent:persistent_mark \
 	-e perf_persistent:persistent_enable -e perf_persistent:persistent_disable
 

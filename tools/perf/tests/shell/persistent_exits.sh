@@ -19,7 +19,7 @@ take_back() {
 # start OPTION...: counts without samples
 start() {
 	# shellcheck disable=SC2086
-	must perf record --persistent="$name",full -s -n $events "$@"
+	must perf record --persistent="$name",discard -s -n $events "$@"
 }
 
 exists() {

@@ -9,7 +9,7 @@ exec_event=sched:sched_process_exec
 log="$dir/log"
 
 start() {
-	must perf record --persistent="$name,full" -a -e $exec_event -m "$1"
+	must perf record --persistent="$name,discard" -a -e $exec_event -m "$1"
 }
 
 flush() {
@@ -63,7 +63,7 @@ test_lost() {
 	stop
 	rm -f "$log" "$log.pos"
 	# A page is full after a tenth of the time.
-	must perf record --persistent="$name,full" -a -e cpu-clock -c 1000000 -m 1
+	must perf record --persistent="$name,discard" -a -e cpu-clock -c 1000000 -m 1
 	sleep 1
 	must perf persistent disable "$name"
 	flush
@@ -122,7 +122,7 @@ wait_for_fork() {
 
 test_new_log() {
 	begin "A log that is begun later has names and mappings, of what has ended too"
-	must perf record --persistent="$name,full" -a -e sched:sched_process_fork -m 256
+	must perf record --persistent="$name,discard" -a -e sched:sched_process_fork -m 256
 	start_waiting
 	wait_for_fork
 	must perf persistent flush -o "$dir/first" "$name"

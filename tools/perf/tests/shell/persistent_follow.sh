@@ -155,14 +155,14 @@ test_trace() {
 
 test_idle() {
 	begin "Whoever follows an idle session looks into it ten times a second at most"
-	for full in "" ,full
+	for policy in "" ,discard
 	do
-		must perf record --persistent="$name$full" -a -m 16 -e page-faults:u -c 1000000000
+		must perf record --persistent="$name$policy" -a -m 16 -e page-faults:u -c 1000000000
 		follow perf record -q -e "persistent/$name/" -o "$dir/idle"
 		wait_for [ -s "$dir/idle" ] || fail "it does not start: $(cat "$dir/follow")"
 		sleep 2
 		# Ten looks, and what it waits for beside them: locks, its output
-		waits_at_most 15 "of an idle session$full"
+		waits_at_most 15 "of an idle session$policy"
 		kill -INT "$pid"
 		wait "$pid"
 		pid=

@@ -47,7 +47,7 @@ test_table() {
 	awk 'NR > 1 { print $2 }' "$dir/out" > "$dir/ids"
 	sort -n "$dir/ids" | cmp -s - "$dir/ids" || fail "it is not in the order of ids"
 	grep -q "member" "$dir/out" && fail "it shows details that nobody asked for"
-	must_succeed "instance 1: CPU [0-9]*, enabled, buffer [0-9]*: 64K loop" \
+	must_succeed "instance 1: CPU [0-9]*, enabled, buffer [0-9]*: 64K overwrite" \
 		perf persistent list -v
 	and_says "^    mode ---------, group root$"
 	and_says "member 0: cpu-clock/freq=9/"

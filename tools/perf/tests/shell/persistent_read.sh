@@ -181,7 +181,7 @@ test_growth() {
 }
 
 test_tiny_loop() {
-	begin "Following a loop that overwrites faster than it is read: said, and nothing torn"
+	begin "Following a buffer that is overwritten faster than it is read: said, and nothing torn"
 	must perf record --persistent="$name" -a -e cpu-clock -c 100000 -g -m 1
 	must perf record -e "persistent/$name/" -o "$dir/data" sleep 1
 	grep -q "overwritten before they could be read: [1-9]" "$dir/out" ||
@@ -194,7 +194,7 @@ test_tiny_loop() {
 }
 
 test_shared_loop() {
-	begin "One event of a loop that others fill is followed as fast as they do"
+	begin "One event of an overwrite buffer that others fill is followed as fast as they do"
 	if ! command -v taskset > /dev/null
 	then
 		skip "no taskset"
@@ -229,7 +229,7 @@ test_stopped() {
 
 test_hand_over() {
 	begin "One consumer takes over from another: no record is missing and none doubled"
-	start ,full
+	start ,discard
 	run_programs 4
 	perf record -e "persistent/$name/" --consume -o "$dir/first" -- \
 		sh -c "$(follow_until first)" > "$dir/first.out" 2>&1 &
@@ -273,7 +273,7 @@ test_two_sessions() {
 	begin "Consumers of two sessions do not wait for each other, in whichever order they are"
 	for session in 1 2
 	do
-		must perf record --persistent="$name-$session,full" -a -m 16 \
+		must perf record --persistent="$name-$session,discard" -a -m 16 \
 			-e context-switches -c 1000
 	done
 	rm -f "$dir"/*.done "$dir"/*.ready

@@ -364,7 +364,7 @@ test_attrs() {
 	attrs_have "dummy:u:.*clockid: 1"
 	attrs_have "cpu-clock:u:.*write_backward: 1"
 	stop
-	must perf record --persistent="$name",full -a -c 5000000 -g --all-cgroups \
+	must perf record --persistent="$name",discard -a -c 5000000 -g --all-cgroups \
 		-e '{cpu-clock,page-faults}:S'
 	sleep 0.3
 	attrs
@@ -373,7 +373,7 @@ test_attrs() {
 	attrs_have "cpu-clock:.*sample_type: .*READ"
 	attrs_have "cpu-clock:.*read_format: .*GROUP"
 	attrs_have "dummy:u:.*cgroup: 1"
-	grep -q write_backward "$dir/attrs" && fail "it is a loop"
+	grep -q write_backward "$dir/attrs" && fail "it overwrites"
 	[ "$(count_samples cpu-clock)" -gt 0 ] || fail "the leader has no samples"
 	stop
 	finish
@@ -447,16 +447,16 @@ test_ttl() {
 		fi
 		stop
 	done
-	must perf record --persistent="$name",full,ttl=1s -a -e cpu-clock
+	must perf record --persistent="$name",discard,ttl=1s -a -e cpu-clock
 	wait_for is_gone "$name" || fail "it does not end"
 	for bad in ttl=0 ttl=-1 ttl= ttl=1ms ttl=99999999999999999999 ttl=200000d time=1 ttl \
-		   full=1 mode=0999 mode=01000 mode=-1 mode= mode=rw-r----- group=no-such-group \
+		   full overwrite loop discard=1 mode=0999 mode=01000 mode=-1 mode= mode=rw-r----- group=no-such-group \
 		   group= group owner=no-such-user owner= \
 		   sideband sideband= sideband=0 sideband=0K sideband=-4 sideband=5T sideband=x
 	do
 		must_fail "$name,$bad: '$bad'" perf record --persistent="$name,$bad" -e cpu-clock
 	done
-	must_fail "full" perf stat --persistent="$name",full -e cpu-clock
+	must_fail "discard" perf stat --persistent="$name",discard -e cpu-clock
 	must_fail "sideband=" perf stat --persistent="$name",sideband=64 -e cpu-clock
 	finish
 }
@@ -490,7 +490,7 @@ test_words() {
 	do
 		must_fail "'$word' is a term of events" perf stat --persistent=$word -e cpu-clock
 	done
-	for word in full sideband ttl mode group owner =full full,ttl=1s ttl=1s mode=0640,full
+	for word in discard sideband ttl mode group owner =discard discard,ttl=1s ttl=1s mode=0640,discard
 	do
 		must_fail "--persistent=,${word#=}\|--persistent=,${word%%,*}" \
 			perf record --persistent="$word" -e cpu-clock
@@ -506,8 +506,8 @@ test_buffers() {
 		perf record --persistent="$name" -a -e cpu-clock -F 9 -m 64
 	grep -q "perf persistent dump $name'" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
 	stop
-	must_succeed "$((2 * cpus)) buffers, .* in total, until full" \
-		perf record --persistent="$name",full -a -e cpu-clock -F 9 -m 64
+	must_succeed "$((2 * cpus)) buffers, .* in total, discarding what does not fit" \
+		perf record --persistent="$name",discard -a -e cpu-clock -F 9 -m 64
 	grep -q "perf persistent flush -o <log> $name'" "$dir/out" ||
 		fail "perf says '$(cat "$dir/out")'"
 	stop

@@ -2,8 +2,9 @@
 # perf persistent as a trace stream (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
-# What posix_trace_create(3p) and its neighbours have: streams that loop or stop when they
-# are full, with logs that loop or stop when they are full, and the status of both.
+# What posix_trace_create(3p) and its neighbours have: streams that overwrite or discard
+# when they are full, with logs that are rotated or stop when they are full, and the status of
+# both.
 
 # shellcheck source=lib/persistent.sh disable=SC2154
 . "$(dirname "$0")"/lib/persistent.sh
@@ -30,7 +31,7 @@ says() {
 
 # fill: a page is full after a tenth of the time
 fill() {
-	must perf record --persistent="$name,full" -a -e cpu-clock -c 1000000 -m 1
+	must perf record --persistent="$name,discard" -a -e cpu-clock -c 1000000 -m 1
 	wait_for is_overrun || fail "nothing is lost: $(cat "$dir/out")"
 	must perf persistent disable "$name"
 }
@@ -56,7 +57,7 @@ expect_execs() {
 }
 
 test_loop() {
-	begin "A stream is created suspended, started and stopped, and as a loop is never full"
+	begin "A stream is created suspended, started and stopped, and with overwrite is never full"
 	must perf record --persistent="$name" -a -e cpu-clock -c 1000000 -m 1 -D -1
 	status
 	grep -q "^$name, id [0-9]*:$" "$dir/out" || fail "it says '$(cat "$dir/out")'"
@@ -84,7 +85,7 @@ is_overwritten() {
 }
 
 test_until_full() {
-	begin "A stream until full is full until it is read, and overrun since it was asked last"
+	begin "A discard stream is full until it is read, and overrun since it was asked last"
 	fill
 	status --state "$dir/state"
 	says full "yes, 2 of 2 buffers"
@@ -147,7 +148,7 @@ test_json() {
 
 test_log_until_full() {
 	begin "A log until full takes the oldest, and what does not fit stays where it is"
-	must perf record --persistent="$name,full" -a -e $exec_event -m 64
+	must perf record --persistent="$name,discard" -a -e $exec_event -m 64
 	run_programs 5
 	rm -f "$log" "$log.pos"
 	must perf persistent flush -o "$log" "$name"
@@ -217,8 +218,8 @@ end_flush() {
 
 test_flushing() {
 	begin "A flush in progress shows, and asking does not get in its way"
-	must perf record --persistent="$name,full" -a -e $exec_event -m 64
-	must perf record --persistent="$name-2,full" -a -e $exec_event -m 64
+	must perf record --persistent="$name,discard" -a -e $exec_event -m 64
+	must perf record --persistent="$name-2,discard" -a -e $exec_event -m 64
 	run_programs 5
 	if start_flush || start_flush || start_flush || start_flush || start_flush
 	then
@@ -286,7 +287,7 @@ test_refused() {
 		timeout 10 perf persistent status --state "$dir/fifo" "$name"
 	must_fail "of one session" perf persistent status -i "$log" "$name" "$name"
 	stop
-	must perf record --persistent="$name,full" -a -e $exec_event -m 64
+	must perf record --persistent="$name,discard" -a -e $exec_event -m 64
 	must_fail "$log is of another session" perf persistent status -i "$log" "$name"
 	stop
 	finish

@@ -346,7 +346,7 @@ run_listed() {
 
 test_interrupted_hand_over() {
 	begin "A consumer that is interrupted: the next one has the rest, each record once"
-	must perf record --persistent="$name",full -a -c 1 -e sched:sched_process_exec -m 64
+	must perf record --persistent="$name",discard -a -c 1 -e sched:sched_process_exec -m 64
 	run_listed 2
 	follow first perf record -q -e "persistent/$name/" --consume -o "$dir/first"
 	run_listed 3

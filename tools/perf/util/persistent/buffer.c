@@ -167,7 +167,7 @@ static const char *persistent_buffer__strerror(int err)
 	case -EBUSY:
 		return "another process consumes it";
 	case -EOPNOTSUPP:
-		return "it overwrites the oldest, and only those until full have a consumer";
+		return "it overwrites the oldest, and only discard sessions have a consumer";
 	default:
 		return strerror(-err);
 	}

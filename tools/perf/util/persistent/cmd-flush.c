@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent flush: move what a session until full holds to a log, so that
+ * perf persistent flush: move what a discard session holds to a log, so that
  * it has room again.
  */
 #include "cmd.h"
@@ -394,6 +394,6 @@ static int flush__cmd(int argc, const char **argv)
 const struct persistent_cmd persistent_cmd_flush = {
 	.name	= "flush",
 	.usage	=
-		"perf persistent flush -o <log> <name|id>         move what one until full holds to a log, so that it has room",
+		"perf persistent flush -o <log> <name|id>         move what a discard session holds to a log, so that it has room",
 	.fn	= flush__cmd,
 };

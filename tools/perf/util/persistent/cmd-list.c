@@ -136,7 +136,7 @@ static void scnprintf_buffer(char *buf, size_t size, const struct perf_persisten
 		return;
 	unit_number__scnprintf(bytes, sizeof(bytes), query->buffer_pages * (u64)page_size);
 	scnprintf(buf + len, size - len, ": %s %s", bytes,
-		  query->flags & PERF_PERSISTENT_OVERWRITE ? "loop" : "until full");
+		  query->flags & PERF_PERSISTENT_OVERWRITE ? "overwrite" : "discard");
 }
 
 static void list__print_gaps(const struct perf_persistent_query *query)

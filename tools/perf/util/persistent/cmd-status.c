@@ -37,7 +37,7 @@ struct status_options {
 };
 
 /*
- * @nr_buffers: those for samples; without @nr_loops, which overwrite, they can be full
+ * @nr_buffers: those for samples; without @nr_overwrite, which overwrite, they can be full
  * @lost:	samples since the session was started, whatever was cleared
  * @asked:	how many of them the caller has been told of
  */
@@ -47,7 +47,7 @@ struct persistent_status {
 	char				state[64];
 	bool				running;
 	int				nr_buffers;
-	int				nr_loops;
+	int				nr_overwrite;
 	int				nr_full;
 	u64				lost;
 	u64				asked;
@@ -101,7 +101,7 @@ static int status__look_into(struct persistent_status *status, struct persistent
 			continue;
 		status->nr_buffers++;
 		if (buffer->backward) {
-			status->nr_loops++;
+			status->nr_overwrite++;
 			continue;
 		}
 		err = persistent_buffer__read(buffer);
@@ -258,7 +258,7 @@ static void status__print(const struct persistent_status *status,
 		       status->nr_buffers);
 	else if (!status->nr_buffers)
 		printf("  full:         no, it has no buffers\n");
-	else if (status->nr_loops == status->nr_buffers)
+	else if (status->nr_overwrite == status->nr_buffers)
 		printf("  full:         no, it overwrites the oldest\n");
 	else
 		printf("  full:         no\n");

@@ -292,7 +292,7 @@ int evlist__check_consume(struct evlist *evlist)
 	evlist__for_each_entry(evlist, evsel) {
 		if (!evsel->persistent || !(evsel->persistent->flags & PERF_PERSISTENT_OVERWRITE))
 			continue;
-		pr_err("--consume is for sessions until full: %s, id %u, overwrites the oldest\n",
+		pr_err("--consume is for discard sessions: %s, id %u, overwrites the oldest\n",
 		       evsel->persistent->name, evsel->persistent->id);
 		return -EINVAL;
 	}

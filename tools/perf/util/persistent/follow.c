@@ -143,7 +143,7 @@ static void persistent_buffer__adapt_period(struct persistent_buffer *buffer)
 	WRITE_ONCE(buffer->period, period);
 }
 
-/* Oldest first; those of a loop come the other way round. */
+/* Oldest first; those of an overwrite buffer come the other way round. */
 static void persistent_buffer__copy_to(struct persistent_buffer *buffer, void *data)
 {
 	union perf_event *event = NULL;

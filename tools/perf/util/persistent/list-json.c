@@ -22,7 +22,7 @@ static void json__buffer(struct json_out *out, const struct perf_persistent_quer
 		return;
 	json_out__number(out, "buffer-bytes", query->buffer_pages * (u64)page_size);
 	json_out__string(out, "buffer-mode", query->flags & PERF_PERSISTENT_OVERWRITE ?
-			 "loop" : "until full");
+			 "overwrite" : "discard");
 }
 
 static void json__instance(struct json_out *out, struct persistent_info *info, int i,

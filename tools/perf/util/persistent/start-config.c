@@ -63,10 +63,10 @@ int persistent__check_options(const struct persistent_refused *refused,
 	return persistent__check_cpus(target);
 }
 
-static bool evsel__has_loop_of_its_own(struct evsel *evsel, struct persistent_start *start)
+static bool evsel__has_policy_of_its_own(struct evsel *evsel, struct persistent_start *start)
 {
 	return evsel__has_buffer(evsel) &&
-	       evsel->core.attr.write_backward == start->spec.until_full;
+	       evsel->core.attr.write_backward == start->spec.discard;
 }
 
 /* A task and its children on several CPUs cannot write to one buffer. */
@@ -90,8 +90,8 @@ static const char *evsel__not_persistent(struct evsel *evsel, struct persistent_
 		return "a BPF filter ends with perf; only tracepoints can be filtered without";
 	if (evsel->bpf_counter)
 		return "its BPF program ends with perf";
-	if (evsel__has_loop_of_its_own(evsel, start))
-		return "all events of a session loop, or none with --persistent=NAME,full";
+	if (evsel__has_policy_of_its_own(evsel, start))
+		return "all events of a session overwrite, or none with --persistent=NAME,discard";
 	if (evsel__has_no_buffer(evsel))
 		return "inherited events have a buffer for each CPU, which --per-thread excludes";
 	if (evsel->core.attr.inherit_stat && evsel->core.attr.read_format & PERF_FORMAT_GROUP)
@@ -194,7 +194,7 @@ int persistent_start__config_record(struct persistent_start *start, struct recor
 {
 	struct evsel *evsel;
 
-	opts->overwrite = !start->spec.until_full;
+	opts->overwrite = !start->spec.discard;
 	opts->no_inherit |= target__has_cpu(start->target);
 	if (opts->inherit_stat && opts->no_inherit) {
 		pr_err("-s needs -p, -t or a command, and no -i\n");

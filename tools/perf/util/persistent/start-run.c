@@ -205,7 +205,7 @@ static void persistent_start__print_buffers(struct persistent_start *start)
 
 	unit_number__scnprintf(size, sizeof(size), start->buffer_bytes);
 	printf(", %u buffers, %s in total, %s", start->nr_buffers, size,
-	       start->spec.until_full ? "until full" : "overwriting the oldest");
+	       start->spec.discard ? "discarding what does not fit" : "overwriting the oldest");
 }
 
 static void persistent_start__print_how(struct persistent_start *start)
@@ -229,7 +229,7 @@ static void persistent_start__print_hint(struct persistent_start *start, const c
 	if (start->counting)
 		pr_info("[ perf stat: 'perf persistent read %s' shows the counts, 'perf persistent stop %s' ends it ]\n",
 			name, name);
-	else if (start->spec.until_full)
+	else if (start->spec.discard)
 		pr_info("[ perf record: 'perf persistent flush -o <log> %s' empties the buffers, 'perf persistent stop %s' ends it ]\n",
 			name, name);
 	else
@@ -395,9 +395,9 @@ int evlist__start_persistent_stat(struct evlist *evlist, struct perf_stat_config
 	};
 	int err = persistent_spec__parse(&start.spec, spec, argv);
 
-	if (!err && (start.spec.until_full || start.spec.side_band_pages)) {
+	if (!err && (start.spec.discard || start.spec.side_band_pages)) {
 		pr_err("--persistent=%s: counts have no buffers, leave out %s\n", spec,
-		       start.spec.until_full ? "full" : "sideband=");
+		       start.spec.discard ? "discard" : "sideband=");
 		err = -EINVAL;
 	}
 	if (!err)

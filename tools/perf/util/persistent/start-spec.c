@@ -27,9 +27,9 @@
 #include "registry.h"
 #include "values.h"
 
-static bool persistent_spec__parse_full(struct persistent_spec *spec, const char *value)
+static bool persistent_spec__parse_discard(struct persistent_spec *spec, const char *value)
 {
-	spec->until_full = true;
+	spec->discard = true;
 	return !value;
 }
 
@@ -72,7 +72,7 @@ static const struct persistent_spec_option {
 	bool		(*parse)(struct persistent_spec *spec, const char *value);
 	const char	*wrong;
 } spec_options[] = {
-	{ "full",     persistent_spec__parse_full,	"takes no value" },
+	{ "discard",  persistent_spec__parse_discard,	"takes no value" },
 	{ "sideband", persistent_spec__parse_side_band,
 	  "invalid size: use a number of pages, or e.g. 64K, 2M" },
 	{ "ttl",      persistent_spec__parse_ttl,
@@ -175,7 +175,7 @@ static int persistent_spec__parse_one(struct persistent_spec *spec, const char *
 	const char *value = strchr(word, '=');
 
 	if (!option)
-		pr_err("--persistent=%s: '%s': unknown option; full, sideband=SIZE, ttl=N[s|m|h|d], mode=MODE, group=GROUP and owner=USER can follow the name\n",
+		pr_err("--persistent=%s: '%s': unknown option; discard, sideband=SIZE, ttl=N[s|m|h|d], mode=MODE, group=GROUP and owner=USER can follow the name\n",
 		       text, word);
 	else if (!option->parse(spec, value ? value + 1 : NULL))
 		pr_err("--persistent=%s: '%s': %s\n", text, word, option->wrong);

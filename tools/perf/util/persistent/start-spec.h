@@ -6,12 +6,12 @@
 #include <linux/types.h>
 
 /*
- * --persistent[=NAME[,full][,sideband=SIZE][,ttl=N[s|m|h|d]][,mode=MODE][,group=GROUP]
+ * --persistent[=NAME[,discard][,sideband=SIZE][,ttl=N[s|m|h|d]][,mode=MODE][,group=GROUP]
  * [,owner=USER]]; set has the flags of PERF_EVENT_IOC_SET_PERSISTENT for the last three.
  */
 struct persistent_spec {
 	char	*name;
-	bool	until_full;
+	bool	discard;
 	u32	side_band_pages;
 	u64	ttl;
 	u32	set;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * NAME CPU [MS]: take the next record out of a buffer of a session until full. Wait for it
+ * NAME CPU [MS]: take the next record out of a buffer of a discard session. Wait for it
  * MS milliseconds, 0 for not at all; without MS, for ever. Takes the right to control it.
  */
 #include <errno.h>
