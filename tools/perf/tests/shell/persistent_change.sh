@@ -92,6 +92,26 @@ test_by_number() {
 	finish
 }
 
+test_controller() {
+	begin "Who may control a session and not read it sets a filter"
+	if ! { [ "$(id -u)" -eq 0 ] && as_nobody true 2> /dev/null; }
+	then
+		skip "needs root and su"
+		return
+	fi
+	must perf persistent set "$name" --mode 0002
+	must_succeed "$changed" \
+		as_nobody perf persistent set "$name" --event 0 --filter "'pid == 1'"
+	has_filter $exec 'pid == 1'
+	has_filter $exit ''
+	must_fail "the right r, which" \
+		as_nobody perf persistent set "$name" --add-filter "'pid == 1'"
+	must_succeed "$changed" as_nobody perf persistent set "$name" --drop-filter
+	has_filter $exec ''
+	must perf persistent set "$name" --mode 0
+	finish
+}
+
 # One text for three tracepoints, two of which have the field
 test_all_or_none() {
 	begin "A filter that one event of three does not take leaves all as they were"
@@ -225,6 +245,7 @@ need_tracepoints
 must perf record --persistent="$name" -a -m 64 -e $exec -e $exit -e cpu-clock/freq=1/
 test_filter
 test_by_number
+test_controller
 test_all_or_none
 test_refused
 test_no_tracepoint

@@ -209,6 +209,29 @@ test_borrower() {
 	finish
 }
 
+test_controller() {
+	begin "Who may control a session and not read it does so, and no more"
+	can_be_nobody || return
+	echo 2 > $paranoid
+	start "$name-2"
+	must perf persistent set "$name-2" --mode 0002
+	for command in disable enable clear "set --ttl 1h" "disable --event 0" \
+		       "enable --event context-switches"
+	do
+		# shellcheck disable=SC2086
+		must_succeed "^$name-2: id [0-9]* " as_nobody perf persistent $command "$name-2"
+	done
+	for command in "set --freq 7" read
+	do
+		# shellcheck disable=SC2086
+		must_fail "the right r, which 'perf persistent set $name-2 --mode 0006' gives$" \
+			as_nobody perf persistent $command "$name-2"
+	done
+	must_succeed "^$name-2: id [0-9]* stopped$" as_nobody perf persistent stop "$name-2"
+	echo "$was_paranoid" > $paranoid
+	finish
+}
+
 has_mark() {
 	perf persistent list | grep -q persistent_mark
 }
@@ -487,6 +510,7 @@ test_set
 test_set_errors
 test_delegate
 test_borrower
+test_controller
 test_mark
 test_read_all
 test_own_name

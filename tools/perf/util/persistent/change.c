@@ -265,11 +265,12 @@ static int change__fill(struct persistent_change *change, struct persistent_info
 
 /*
  * Find out what the kernel is to be told. Returns 0 or, having said what is wrong, a
- * negative error.
+ * negative error. What becomes of a number or an added filter takes reading.
  */
 int persistent_change__apply(struct persistent_change *change, u32 id,
 			     struct perf_persistent_set *set)
 {
+	bool reads = set->flags & PERF_PERSISTENT_SET_PERIOD || change->add_filter;
 	struct persistent_info info;
 	char buf[STRERR_BUFSIZE];
 	int err;
@@ -277,10 +278,10 @@ int persistent_change__apply(struct persistent_change *change, u32 id,
 	if (!(set->flags & (PERF_PERSISTENT_SET_PERIOD | PERF_PERSISTENT_SET_FILTER)))
 		return 0;
 
-	err = persistent_info__init(&info, id);
+	err = reads ? persistent_info__init(&info, id) : persistent_info__init_control(&info, id);
 	if (err) {
 		pr_err("cannot change session '%s': %s\n", info.name,
-		       persistent__strerror(id, err, buf, sizeof(buf)));
+		       persistent__strerror_right(id, reads ? 'r' : 'w', err, buf, sizeof(buf)));
 		return err;
 	}
 	err = change__fill(change, &info, set);

@@ -84,7 +84,12 @@ static int control__enable(struct persistent_info *info, int member)
 
 static int control__clear(struct persistent_info *info, int member __maybe_unused)
 {
-	return persistent__clear(info);
+	int err = persistent__clear(info);
+
+	/* The kernel tells the number of an event to those who may read it. */
+	if (!err && !info->instances[0].event_id && persistent__number(info->id, "buffer_bytes"))
+		pr_info("[ perf persistent clear: without the right r, buffers that discard get no room ]\n");
+	return err;
 }
 
 /* What stop --dump writes; without a path, nothing. */
@@ -145,7 +150,7 @@ static int persistent__act_id(const struct persistent_action *action, u32 id)
 {
 	struct persistent_info info;
 	char buf[STRERR_BUFSIZE];
-	int member = -1, err = persistent_info__init(&info, id);
+	int member = -1, err = persistent_info__init_control(&info, id);
 
 	if (!err && control_event) {
 		member = persistent_info__find_member(&info, control_event);

@@ -13,6 +13,7 @@
 #include <linux/string.h>
 #include <linux/zalloc.h>
 #include "registry.h"
+#include "strbuf.h"
 
 static int persistent_info__add_member(struct persistent_info *info, int i)
 {
@@ -38,13 +39,8 @@ static int persistent_info__add_member(struct persistent_info *info, int i)
 	return 0;
 }
 
-/*
- * Returns 0 or a negative error, of which nothing has been said.
- */
-int persistent_info__init(struct persistent_info *info, u32 id)
+static int persistent_info__init_instances(struct persistent_info *info, u32 id)
 {
-	int err = 0;
-
 	*info = (struct persistent_info) { .id = id };
 	if (!persistent__name(id, info->name)) {
 		snprintf(info->name, sizeof(info->name), "(ended)");
@@ -59,10 +55,65 @@ int persistent_info__init(struct persistent_info *info, u32 id)
 		info->nr_members = max(info->nr_members, info->instances[i].member + 1);
 
 	info->members = calloc(info->nr_members, sizeof(*info->members));
-	if (!info->members && info->nr)
-		err = -ENOMEM;
+	return info->members || !info->nr ? 0 : -ENOMEM;
+}
+
+/*
+ * Returns 0 or a negative error, of which nothing has been said.
+ */
+int persistent_info__init(struct persistent_info *info, u32 id)
+{
+	int err = persistent_info__init_instances(info, id);
+
 	for (int i = 0; i < info->nr && !err; i++)
 		err = persistent_info__add_member(info, i);
+	if (err)
+		persistent_info__exit(info);
+	return err;
+}
+
+/* The lines of sysfs are in the order of the members: their types, and names for them */
+static int persistent_info__add_types(struct persistent_info *info)
+{
+	char types[4096], *rest = types, *line;
+	unsigned long long config;
+	u32 nr = 0;
+
+	for (int i = 0; i < info->nr; i++)
+		info->members[info->instances[i].member].known = true;
+	if (persistent__value(info->id, "types", types, sizeof(types)) < 0)
+		return -ENOENT;
+
+	while ((line = strsep(&rest, "\n"))) {
+		struct persistent_info_member *member;
+		struct strbuf label = STRBUF_INIT;
+
+		while (nr < info->nr_members && !info->members[nr].known)
+			nr++;
+		/* One has joined meanwhile, or left. */
+		if (nr == info->nr_members)
+			return -EAGAIN;
+		member = &info->members[nr++];
+		if (sscanf(line, "%u:%llx", &member->attr.type, &config) == 2)
+			member->attr.config = config;
+		persistent__parse_types(line, ' ', &label);
+		strlcpy(member->label, label.buf, sizeof(member->label));
+		strbuf_release(&label);
+	}
+	return nr == info->nr_members ? 0 : -EAGAIN;
+}
+
+/*
+ * For those who control the session: without the right to read it, its members have the
+ * type and config that anybody may know, and no more.
+ */
+int persistent_info__init_control(struct persistent_info *info, u32 id)
+{
+	int err = persistent_info__init(info, id);
+
+	if (err != -EACCES)
+		return err;
+	err = persistent_info__init_instances(info, id) ?: persistent_info__add_types(info);
 	if (err)
 		persistent_info__exit(info);
 	return err;

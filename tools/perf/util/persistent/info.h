@@ -29,6 +29,7 @@ struct persistent_info {
 };
 
 int persistent_info__init(struct persistent_info *info, u32 id);
+int persistent_info__init_control(struct persistent_info *info, u32 id);
 void persistent_info__exit(struct persistent_info *info);
 bool persistent_info__is_side_band(struct persistent_info *info, u32 member);
 bool persistent_info__includes_guests(struct persistent_info *info, u32 member);

@@ -210,10 +210,11 @@ static unsigned int persistent__mode_shift(u32 id)
 	return gid == getegid() || group_member(gid) ? 3 : 0;
 }
 
-/* The same for what takes a bit of the mode: r, or x, which w includes */
+/* The same for what takes a bit of the mode: r, w, or x, which w includes */
 const char *persistent__strerror_right(u32 id, char right, int err, char *buf, size_t size)
 {
 	unsigned int mode = persistent__number(id, "mode"), shift = persistent__mode_shift(id);
+	unsigned int bit = right == 'r' ? 4 : right == 'w' ? 2 : 1;
 	char owner[64], name[PERF_PERSISTENT_NAME_MAX];
 
 	if ((err != -EACCES && err != -EPERM) || !persistent__name(id, name) ||
@@ -221,14 +222,14 @@ const char *persistent__strerror_right(u32 id, char right, int err, char *buf, s
 		return persistent__strerror(id, err, buf, size);
 
 	persistent__owner(id, owner, sizeof(owner));
-	if (mode >> shift & (right == 'r' ? 4 : 3))
+	if (mode >> shift & (bit == 1 ? 3 : bit))
 		scnprintf(buf, size,
 			  "owned by %s; needs CAP_PERFMON, or the right to open its events (kernel.perf_event_paranoid)",
 			  owner);
 	else
 		scnprintf(buf, size,
 			  "owned by %s; needs CAP_PERFMON, or the right %c, which 'perf persistent set %s --mode %04o' gives",
-			  owner, right, name, mode | (right == 'r' ? 4U : 1U) << shift);
+			  owner, right, name, mode | bit << shift);
 	return buf;
 }
 
