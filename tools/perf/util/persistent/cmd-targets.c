@@ -19,6 +19,7 @@
 #include <sys/ioctl.h>
 #include "debug.h"
 #include "registry.h"
+#include "start.h"
 #include "targets.h"
 
 /* Nobody waits for ever for threads that end sooner than they can be looked at. */
@@ -35,6 +36,7 @@ struct targets {
 	struct target_processes		processes;
 	struct task_events		events;
 	int				nr_threads;
+	sigset_t			ends;
 };
 
 static int pids__parse(const struct option *opt, const char *str, int unset __maybe_unused)
@@ -85,26 +87,12 @@ static int add__error(struct targets *targets, pid_t pid, int err)
 	return err;
 }
 
-static bool is_interrupted(void)
+static bool targets__are_interrupted(const struct targets *targets)
 {
 	sigset_t pending;
 
-	return !sigpending(&pending) &&
-	       (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
-		sigismember(&pending, SIGHUP) || sigismember(&pending, SIGQUIT));
-}
-
-/* What ends perf waits until all that was added is taken out again. */
-static void block_signals(sigset_t *old)
-{
-	sigset_t block;
-
-	sigemptyset(&block);
-	sigaddset(&block, SIGINT);
-	sigaddset(&block, SIGTERM);
-	sigaddset(&block, SIGHUP);
-	sigaddset(&block, SIGQUIT);
-	sigprocmask(SIG_BLOCK, &block, old);
+	return !sigpending(&pending) && !sigandset(&pending, &pending, &targets->ends) &&
+	       !sigisemptyset(&pending);
 }
 
 /*
@@ -123,7 +111,7 @@ static int targets__add_threads(struct targets *targets, struct target_process *
 
 	again = !process->complete;
 
-	while (nr-- && ret >= 0 && !is_interrupted()) {
+	while (nr-- && ret >= 0 && !targets__are_interrupted(targets)) {
 		ret = task_events__add(&targets->events, process, tids[nr]);
 		if (ret == TASK_AGAIN && target_process__has_zombie(process, tids[nr]))
 			continue;
@@ -220,7 +208,7 @@ static int targets__add_all(struct targets *targets, bool descendants)
 
 	do {
 		ret = targets__add_pass(targets, descendants);
-		if (is_interrupted()) {
+		if (targets__are_interrupted(targets)) {
 			pr_err("interrupted\n");
 			return -EINTR;
 		}
@@ -300,7 +288,9 @@ static int targets__add(struct targets *targets, bool descendants)
 	if (!err)
 		err = targets__find_processes(targets);
 	if (!err) {
-		block_signals(&old);
+		/* What ends perf waits until all that was added is taken out again. */
+		persistent__end_signals(&targets->ends);
+		sigprocmask(SIG_BLOCK, &targets->ends, &old);
 		err = targets__add_all(targets, descendants);
 		if (err)
 			task_events__undo(&targets->events);

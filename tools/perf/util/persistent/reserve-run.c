@@ -13,23 +13,15 @@
 #include <string.h>
 #include <unistd.h>
 #include <linux/kernel.h>
-#include <sys/wait.h>
 #include "debug.h"
+#include "start.h"
 
-/* Signals that are ignored, as nohup does it, stay so. */
 static void reserve__block_signals(sigset_t *wait, sigset_t *old)
 {
-	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-	struct sigaction act;
-
 	/* The end of the command must be told, even if somebody had that ignored. */
 	signal(SIGCHLD, SIG_DFL);
-	sigemptyset(wait);
+	persistent__end_signals(wait);
 	sigaddset(wait, SIGCHLD);
-	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
-		if (!sigaction(ends[i], NULL, &act) && act.sa_handler != SIG_IGN)
-			sigaddset(wait, ends[i]);
-	}
 	sigprocmask(SIG_BLOCK, wait, old);
 }
 
@@ -64,19 +56,12 @@ static int reserve__wait(pid_t pid, const sigset_t *wait)
 	siginfo_t info;
 	int status;
 
-	for (;;) {
-		int sig = sigwaitinfo(wait, &info);
-
-		if (sig == SIGCHLD && pid && waitpid(pid, &status, WNOHANG) == pid)
-			return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-		if (sig <= 0 || sig == SIGCHLD)
-			continue;
-		if (!pid)
-			return 0;
+	while ((status = persistent__wait_command(pid, wait, &info)) == -EINTR && pid) {
 		/* The terminal sends it to the command as well. */
 		if (info.si_code <= 0)
-			kill(pid, sig);
+			kill(pid, info.si_signo);
 	}
+	return pid ? status : 0;
 }
 
 static void reserve__to_null(int fd)

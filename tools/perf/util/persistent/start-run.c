@@ -38,23 +38,29 @@ static void exec_failed(int sig __maybe_unused, siginfo_t *info __maybe_unused,
 {
 }
 
+/* The signals that end perf; those that are ignored, as nohup does, stay so. */
+void persistent__end_signals(sigset_t *ends)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	struct sigaction act;
+
+	sigemptyset(ends);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		if (!sigaction(signals[i], NULL, &act) && act.sa_handler != SIG_IGN)
+			sigaddset(ends, signals[i]);
+	}
+}
+
 /*
  * A signal that ended perf in between would leave a part until its time runs
- * out. So they wait until perf can take everything back; those that are ignored,
- * as nohup does, stay so.
+ * out. So they wait until perf can take everything back.
  */
 static void persistent_start__block_signals(struct persistent_start *start, sigset_t *old)
 {
-	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 	static const int job_control[] = { SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT };
-	struct sigaction act;
 	sigset_t block;
 
-	sigemptyset(&start->ends);
-	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
-		if (!sigaction(ends[i], NULL, &act) && act.sa_handler != SIG_IGN)
-			sigaddset(&start->ends, ends[i]);
-	}
+	persistent__end_signals(&start->ends);
 	if (start->argv)
 		sigaddset(&start->ends, SIGUSR1);
 
@@ -65,10 +71,9 @@ static void persistent_start__block_signals(struct persistent_start *start, sigs
 }
 
 /* Anybody else who sends it wants perf to end. */
-static bool persistent_start__is_exec_error(struct persistent_start *start, int sig,
-					    siginfo_t *info)
+static bool persistent_start__is_exec_error(struct persistent_start *start, siginfo_t *info)
 {
-	return sig == SIGUSR1 && info->si_code == SI_QUEUE && start->argv &&
+	return info->si_signo == SIGUSR1 && info->si_code == SI_QUEUE && start->argv &&
 	       info->si_pid == evlist__workload_pid(start->evlist);
 }
 
@@ -92,7 +97,7 @@ static int persistent_start__sleep(struct persistent_start *start, u64 ns)
 
 	if (sig < 0)
 		return 0;
-	if (persistent_start__is_exec_error(start, sig, &info))
+	if (persistent_start__is_exec_error(start, &info))
 		return persistent_start__exec_error(start, &info);
 	pr_err("interrupted: %s\n", strsignal(sig));
 	return -EINTR;
@@ -293,6 +298,23 @@ static void persistent_start__undo(struct persistent_start *start)
 }
 
 /*
+ * Wait until the command ends or one of these signals comes. SIGCHLD has to be one of
+ * them; pid is 0 if there is no command. Returns its exit status, or -EINTR and the signal.
+ */
+int persistent__wait_command(pid_t pid, const sigset_t *wait, siginfo_t *info)
+{
+	int sig, status;
+
+	for (;;) {
+		sig = sigwaitinfo(wait, info);
+		if (sig == SIGCHLD && pid && waitpid(pid, &status, WNOHANG) == pid)
+			return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+		if (sig > 0 && sig != SIGCHLD)
+			return -EINTR;
+	}
+}
+
+/*
  * The session is there. Now perf only waits, and what ends perf ends the
  * command. Returns the exit status of the command.
  */
@@ -301,21 +323,18 @@ static int persistent_start__wait(struct persistent_start *start)
 	pid_t pid = evlist__workload_pid(start->evlist);
 	siginfo_t info;
 	sigset_t wait = start->ends;
-	int sig, status;
+	int status;
 
 	if (evlist__start_workload(start->evlist) < 0)
 		return -errno;
 
 	sigaddset(&wait, SIGCHLD);
-	do {
-		sig = sigwaitinfo(&wait, &info);
-		if (persistent_start__is_exec_error(start, sig, &info))
+	while ((status = persistent__wait_command(pid, &wait, &info)) == -EINTR) {
+		if (persistent_start__is_exec_error(start, &info))
 			return persistent_start__exec_error(start, &info);
-		if (sig > 0 && sig != SIGCHLD)
-			kill(pid, SIGTERM);
-	} while (sig != SIGCHLD || waitpid(pid, &status, WNOHANG) != pid);
-
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+		kill(pid, SIGTERM);
+	}
+	return status;
 }
 
 static int persistent_start__fork(struct persistent_start *start)

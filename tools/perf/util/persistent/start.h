@@ -79,6 +79,8 @@ int persistent_start__open(struct persistent_start *start);
 int persistent_start__detach(struct persistent_start *start);
 int persistent_start__renew(struct persistent_start *start);
 int persistent_start__query(struct persistent_start *start, struct perf_persistent_query *query);
+void persistent__end_signals(sigset_t *ends);
+int persistent__wait_command(pid_t pid, const sigset_t *wait, siginfo_t *info);
 u64 persistent_start__ttl(struct persistent_start *start);
 int persistent_start__commit(struct persistent_start *start);
 
