@@ -155,6 +155,9 @@ static int test__targets(struct test_suite *test __maybe_unused, int subtest __m
 	instances[2].pid = 0;
 	persistent__scnprintf_target(buf, sizeof(buf), instances, 3, "");
 	TEST_ASSERT_VAL(buf, !strcmp(buf, "tasks"));
+	instances[0].event_id = 1;
+	persistent__scnprintf_target(buf, sizeof(buf), instances, 3, "");
+	TEST_ASSERT_VAL(buf, !strcmp(buf, "tasks elsewhere"));
 	persistent__scnprintf_target(buf, sizeof(buf), NULL, -EACCES, "");
 	TEST_ASSERT_VAL(buf, !strcmp(buf, "tasks"));
 	persistent__scnprintf_target(buf, sizeof(buf), NULL, -EACCES, "3");

@@ -131,6 +131,13 @@ test_target() {
 	done
 	must perf stat --persistent="$name-task" -p $busy,$$ -e cpu-clock
 	has "$name-task" enabled "2 tasks"
+	if unshare --pid --fork true 2> /dev/null
+	then
+		must_succeed ";enabled;tasks elsewhere;" \
+			unshare --pid --fork perf persistent list -x ';' "$name-task"
+		must_succeed "instance 1: a task elsewhere, enabled" \
+			unshare --pid --fork perf persistent list -v "$name-task"
+	fi
 	kill $busy
 	wait $busy 2> /dev/null
 	busy=

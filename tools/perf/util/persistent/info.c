@@ -168,7 +168,7 @@ static void persistent_details__find_where(struct persistent_details *details)
 	if (self->pid > 0)
 		scnprintf(pid, sizeof(pid), "pid %d", self->pid);
 	else if (!self->pid)
-		scnprintf(pid, sizeof(pid), "a task elsewhere");
+		scnprintf(pid, sizeof(pid), "a task%s", self->event_id ? " elsewhere" : "");
 	if (self->cpu >= 0)
 		scnprintf(cpu, sizeof(cpu), "CPU %d", self->cpu);
 

@@ -94,8 +94,8 @@ static int pid_cmp(const void *a, const void *b)
 }
 
 /*
- * Returns the number of tasks; *pid is the last of them, or 0 if the number is
- * not known because some are not in the caller's pid namespace.
+ * Returns the number of tasks; *pid is the last of them, or 0 if the number is not known:
+ * some are not in the caller's pid namespace, or not for the caller to know.
  */
 static int count_tasks(const struct perf_persistent_info *instances, int nr, pid_t *pid)
 {
@@ -175,6 +175,8 @@ void persistent__scnprintf_target(char *buf, size_t size,
 		scnprintf(buf, size, "pid %d", pid);
 	else if (tasks && pid)
 		scnprintf(buf, size, "%d tasks", tasks);
+	else if (tasks && instances[0].event_id)
+		scnprintf(buf, size, "tasks elsewhere");
 	else if (tasks || !cpus[0])
 		scnprintf(buf, size, "tasks");
 	else if (nr > 0 && is_all_cpus(cpus))
