@@ -242,6 +242,21 @@ static int test__ttls(struct test_suite *test __maybe_unused, int subtest __mayb
 	return TEST_OK;
 }
 
+static int test__sizes(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	const char * const bad[] = {
+		"", "0", "0K", "-1K", "+1K", " 1K", "1K ", "10", "10x", "10Kx", "1e3", "1.5M", "K",
+		"18446744073709551617B", "8589934592G",
+	};
+
+	TEST_ASSERT_VAL("1B", persistent__parse_bytes("1B") == 1);
+	TEST_ASSERT_VAL("64K", persistent__parse_bytes("64K") == 64 << 10);
+	TEST_ASSERT_VAL("the largest", persistent__parse_bytes("8589934591G"));
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		TEST_ASSERT_VAL(bad[i], !persistent__parse_bytes(bad[i]));
+	return TEST_OK;
+}
+
 /* Labels are escaped, and units are base units. */
 static int test__openmetrics(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
@@ -280,6 +295,7 @@ static struct test_case persistent_tests[] = {
 	TEST_CASE("Units of labels", units),
 	TEST_CASE("Text of others", text),
 	TEST_CASE("Times to live", ttls),
+	TEST_CASE("Sizes", sizes),
 	TEST_CASE("OpenMetrics", openmetrics),
 	{ .name = NULL, }
 };

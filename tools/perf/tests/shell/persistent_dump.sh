@@ -103,7 +103,11 @@ test_last() {
 	fi
 	must_fail "at least [0-9]* bytes are needed" \
 		perf persistent dump --max-size 1K "$name" -o "$dir/none"
-	must_fail "invalid size '10X'" perf persistent dump --max-size 10X "$name" -o "$dir/none"
+	for bad in 10X 10x 10 10Kx -1 -1K +1K 0K 1e3 1e3K 1.5M 99999999999G " 1K" ""
+	do
+		must_fail "^invalid size '$bad' of --max-size" \
+			perf persistent dump --max-size "$bad" "$name" -o "$dir/none"
+	done
 	must_fail "invalid time 'soon'" perf persistent dump --last soon "$name" -o "$dir/none"
 	[ -e "$dir/none" ] && fail "a file was left"
 	must perf persistent enable "$name"

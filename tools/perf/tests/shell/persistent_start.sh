@@ -452,7 +452,8 @@ test_ttl() {
 	for bad in ttl=0 ttl=-1 ttl= ttl=1ms ttl=99999999999999999999 ttl=200000d time=1 ttl \
 		   full overwrite loop discard=1 mode=0999 mode=01000 mode=-1 mode= mode=rw-r----- group=no-such-group \
 		   group= group owner=no-such-user owner= \
-		   sideband sideband= sideband=0 sideband=0K sideband=-4 sideband=5T sideband=x
+		   sideband sideband= sideband=0 sideband=0K sideband=-4 sideband=5T sideband=x \
+		   sideband=10Kx sideband=+4 sideband=1e3
 	do
 		must_fail "$name,$bad: '$bad'" perf record --persistent="$name,$bad" -e cpu-clock
 	done

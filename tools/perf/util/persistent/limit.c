@@ -7,14 +7,12 @@
 #include "limit.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <linux/kernel.h>
 #include <perf/event.h>
 #include "debug.h"
 #include "event.h"
 #include "reader.h"
-#include "units.h"
 #include "values.h"
 
 int persistent__check_time(const char *option, const char *str, u64 *ns)
@@ -28,19 +26,8 @@ int persistent__check_time(const char *option, const char *str, u64 *ns)
 
 int persistent__parse_size(const char *option, const char *str, u64 *bytes)
 {
-	struct parse_tag tags[] = {
-		{ .tag = 'B', .mult = 1 },
-		{ .tag = 'K', .mult = 1 << 10 },
-		{ .tag = 'M', .mult = 1 << 20 },
-		{ .tag = 'G', .mult = 1 << 30 },
-		{ .tag = 0 },
-	};
-
-	*bytes = 0;
-	if (!str)
-		return 0;
-	*bytes = parse_tag_value(str, tags);
-	if (*bytes && *bytes <= INT64_MAX)
+	*bytes = str ? persistent__parse_bytes(str) : 0;
+	if (!str || *bytes)
 		return 0;
 	pr_err("invalid size '%s' of %s: use a number with B, K, M or G, e.g. 10M\n", str, option);
 	return -EINVAL;

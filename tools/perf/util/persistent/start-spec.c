@@ -33,11 +33,13 @@ static bool persistent_spec__parse_discard(struct persistent_spec *spec, const c
 	return !value;
 }
 
-/* As with -m, but that no size at all is an error. */
+/* As with -m, which is less strict and takes no size at all. */
 static bool persistent_spec__parse_side_band(struct persistent_spec *spec, const char *value)
 {
-	long pages = parse_pages_arg(value, 0, UINT_MAX);
+	long pages = 0;
 
+	if (value && (persistent__parse_count(value) || persistent__parse_bytes(value)))
+		pages = parse_pages_arg(value, 0, UINT_MAX);
 	spec->side_band_pages = max(pages, 0L);
 	return pages > 0;
 }

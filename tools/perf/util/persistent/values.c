@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What can be set of a session, as the user types it: a time (90s, 15m, 2h, 1d, or
- * seconds without a suffix), a mode, an owner, a group.
+ * seconds without a suffix), a size (64K, 2M), a number, a mode, an owner, a group.
  */
 #include "values.h"
 
@@ -14,40 +14,57 @@
 #include <linux/kernel.h>
 #include <linux/time64.h>
 
+struct value_unit {
+	char	suffix;
+	u64	factor;
+};
+
+/* @units: ends with one without a suffix, of which the factor is 0 if a suffix is needed */
+static u64 parse_scaled(const char *str, const struct value_unit *units, u64 max)
+{
+	char *end;
+	u64 n;
+
+	/* strtoull() would take blanks and a sign. */
+	if (!isdigit(str[0]))
+		return 0;
+	errno = 0;
+	n = strtoull(str, &end, 10);
+	while (units->suffix && units->suffix != *end)
+		units++;
+	if (errno || !units->factor || *end != units->suffix || (*end && end[1]))
+		return 0;
+	return n > max / units->factor ? 0 : n * units->factor;
+}
+
 /* Returns ns, or 0 for what is no time. */
 u64 persistent__parse_time(const char *str)
 {
-	static const struct {
-		char	suffix;
-		u64	secs;
-	} units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 60 * 60 }, { 'd', 24 * 60 * 60 } };
-	u64 n, secs = 1;
-	char *end;
+	static const struct value_unit units[] = {
+		{ 's', NSEC_PER_SEC }, { 'm', 60 * NSEC_PER_SEC }, { 'h', 3600 * NSEC_PER_SEC },
+		{ 'd', 86400 * NSEC_PER_SEC }, { '\0', NSEC_PER_SEC },
+	};
 
-	errno = 0;
-	n = strtoull(str, &end, 10);
-	if (!isdigit(str[0]) || errno)
-		return 0;
-
-	for (size_t i = 0; *end && i < ARRAY_SIZE(units); i++) {
-		if (units[i].suffix == end[0] && !end[1]) {
-			secs = units[i].secs;
-			end++;
-		}
-	}
 	/* The kernel's clock has 63 bits, half of which are in use. */
-	return *end || n > (u64)INT64_MAX / 2 / NSEC_PER_SEC / secs ? 0 : n * secs * NSEC_PER_SEC;
+	return parse_scaled(str, units, INT64_MAX / 2);
+}
+
+/* Returns bytes, or 0 for what is no size. */
+u64 persistent__parse_bytes(const char *str)
+{
+	static const struct value_unit units[] = {
+		{ 'B', 1 }, { 'K', 1 << 10 }, { 'M', 1 << 20 }, { 'G', 1 << 30 }, { '\0', 0 },
+	};
+
+	return parse_scaled(str, units, INT64_MAX);
 }
 
 /* Returns a number of 63 bits, or 0 for what is none. */
 u64 persistent__parse_count(const char *str)
 {
-	u64 n;
-	char *end;
+	static const struct value_unit units[] = { { '\0', 1 } };
 
-	errno = 0;
-	n = strtoull(str, &end, 10);
-	return !isdigit(str[0]) || *end || errno || n > INT64_MAX ? 0 : n;
+	return parse_scaled(str, units, INT64_MAX);
 }
 
 static bool parse_number(const char *str, int base, u32 max, u32 *nr)

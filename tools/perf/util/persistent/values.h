@@ -7,6 +7,7 @@
 
 /* Parsers of settings of a session that the user types */
 u64 persistent__parse_time(const char *str);
+u64 persistent__parse_bytes(const char *str);
 u64 persistent__parse_count(const char *str);
 bool persistent__parse_mode(const char *str, u32 *mode);
 bool persistent__parse_owner(const char *str, u32 *uid);
