@@ -82,6 +82,28 @@ test_filter() {
 	finish
 }
 
+test_utf8() {
+	begin "Text that is UTF-8 is the same in the list and in JSON"
+	filter='comm != "caf\303\251 \342\202\254"'
+	# shellcheck disable=SC2059
+	filter=$(printf "$filter")
+	must_succeed "$changed" perf persistent set "$name" --event $exec --filter "$filter"
+	has_filter $exec "$filter"
+	perf persistent list -v -j "$name" > "$dir/list"
+	json_is_valid "$dir/list" || fail "no JSON: $(cat "$dir/list")"
+	grep -qF "\"filter\": \"$(echo "$filter" | sed 's/"/\\"/g')\"" "$dir/list" ||
+		fail "$(cat "$dir/list")"
+	if command -v python3 > /dev/null
+	then
+		python3 -c 'import json, sys
+members = json.load(open(sys.argv[1], encoding="utf-8"))[0]["members"]
+sys.exit(members[0]["instances"][0]["filter"] != sys.argv[2])' "$dir/list" "$filter" ||
+			fail "python3 reads something else: $(cat "$dir/list")"
+	fi
+	must perf persistent set "$name" --drop-filter
+	finish
+}
+
 test_by_number() {
 	begin "An event is found by the number that the list shows"
 	number=$(perf persistent list -v "$name" | sed -n "s/ *member \([0-9]*\): $exit.*/\1/p")
@@ -244,6 +266,7 @@ need_tracepoints
 
 must perf record --persistent="$name" -a -m 64 -e $exec -e $exit -e cpu-clock/freq=1/
 test_filter
+test_utf8
 test_by_number
 test_controller
 test_all_or_none

@@ -2,18 +2,22 @@
 #include "json.h"
 
 #include <inttypes.h>
-#include <linux/ctype.h>
+#include "registry.h"
 
 static void json_out__quote(struct json_out *out, const char *text)
 {
+	u32 code;
+	int len;
+
 	fputc('"', out->fp);
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
+	for (; *text; text += len ?: 1) {
+		len = persistent__utf8(text, &code);
+		if (code == '"' || code == '\\')
 			fprintf(out->fp, "\\%c", *text);
-		else if (isascii(*text) && isprint(*text))
-			fputc(*text, out->fp);
+		else if (!len || persistent__is_control(code))
+			fprintf(out->fp, "\\u%04x", code);
 		else
-			fprintf(out->fp, "\\u%04x", (unsigned char)*text);
+			fwrite(text, 1, len, out->fp);
 	}
 	fputc('"', out->fp);
 }

@@ -34,6 +34,8 @@ const char *persistent__strerror(u32 id, int err, char *buf, size_t size);
 const char *persistent__strerror_right(u32 id, char right, int err, char *buf, size_t size);
 int persistent__parse_id(const char *str, u32 *id);
 int persistent__find_name(const char *name);
+int persistent__utf8(const char *text, u32 *code);
+bool persistent__is_control(u32 code);
 char *persistent__printable(char *text);
 
 /* What an instance says of itself */
