@@ -254,6 +254,8 @@ test_several() {
 	must_succeed "^$name: id [0-9]* cleared$" perf persistent clear "$name" "$name-2"
 	and_says "^$name-2: id [0-9]* cleared$"
 	must_succeed "^$name-2: id [0-9]* cleared$" perf persistent clear --mine
+	must_succeed "^$name: id [0-9]* cleared$" perf persistent clear "$name" "$name"
+	[ "$(wc -l < "$dir/out")" -eq 1 ] || fail "it is cleared twice: $(cat "$dir/out")"
 	must_fail "no session named 'no-such'" perf persistent clear no-such "$name"
 	and_says "^$name: id [0-9]* cleared$"
 	must_fail "Usage: perf persistent clear" perf persistent clear

@@ -322,7 +322,8 @@ test_users() {
 	alone && must_succeed "started" \
 		as_nobody perf persistent reserve --pmu software -- echo "it was started"
 	must_fail "the right r, which" as_nobody perf persistent read "$name"
-	must_fail "needs CAP_PERFMON$" as_nobody perf persistent disable "$name"
+	must_fail "or the right w, which 'perf persistent set $name --mode 0003' gives$" \
+		as_nobody perf persistent disable "$name"
 
 	# One that cannot be held keeps all from being held.
 	must perf stat --persistent="$name-2" -a -e context-switches

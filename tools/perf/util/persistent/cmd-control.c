@@ -171,7 +171,7 @@ static int persistent__act_id(const struct persistent_action *action, u32 id)
 		pr_err("session '%s' was not dumped, so it goes on as before\n", info.name);
 	else if (err)
 		pr_err("cannot %s session '%s': %s\n", action->verb, info.name,
-		       persistent__strerror(id, err, buf, sizeof(buf)));
+		       persistent__strerror_right(id, 'w', err, buf, sizeof(buf)));
 	else
 		fprintf(control__messages(), "%s: id %u %s\n", info.name, id, action->done);
 	return err;

@@ -297,7 +297,7 @@ static int persistent_read__id(struct persistent_read *read_counts, u32 id, bool
 	}
 	if (err && (named || err != -ENOENT))
 		pr_err("cannot read session '%s': %s\n", read_counts->info.name,
-		       persistent__strerror_right(id, 'r', err, buf, sizeof(buf)));
+		       persistent__strerror(id, err, buf, sizeof(buf)));
 	persistent_info__exit(&read_counts->info);
 	return err;
 }

@@ -142,14 +142,15 @@ static const char *set__strerror(u32 id, const struct perf_persistent_set *set,
 			  (const char *)(unsigned long)set->name);
 		return buf;
 	}
-	if (err == -EPERM)
+	if (err == -EPERM && set->flags & (PERF_PERSISTENT_SET_UID | PERF_PERSISTENT_SET_GID |
+					   PERF_PERSISTENT_SET_MODE))
 		return set__why_not_permitted(set->flags);
 	if (err == -EINVAL && set__is_ttl_too_long(set, buf, size))
 		return buf;
 	why = err == -EINVAL ? persistent_change__why_invalid(change, buf, size) : NULL;
 	if (why)
 		return why;
-	return persistent__strerror(id, err, buf, size);
+	return persistent__strerror_right(id, 'w', err, buf, size);
 }
 
 static int set__run(const char *str, struct perf_persistent_set *set,

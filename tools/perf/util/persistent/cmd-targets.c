@@ -366,7 +366,7 @@ static int targets__drop_instances(struct targets *targets,
 		if (err)
 			pr_err("cannot drop process %d from session '%s': %s\n", infos[nr].tgid,
 			       targets->name,
-			       persistent__strerror(targets->id, err, buf, sizeof(buf)));
+			       persistent__strerror_right(targets->id, 'w', err, buf, sizeof(buf)));
 	}
 	return err;
 }

@@ -397,7 +397,7 @@ static int set__error(struct persistent_set *set, int err)
 	char name[PERF_PERSISTENT_NAME_MAX], buf[256];
 
 	pr_err("cannot read session '%s': %s\n", persistent__name(set->id, name) ?: "(ended)",
-	       persistent__strerror_right(set->id, 'r', err, buf, sizeof(buf)));
+	       persistent__strerror(set->id, err, buf, sizeof(buf)));
 	return err;
 }
 

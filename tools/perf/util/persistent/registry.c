@@ -169,23 +169,51 @@ const char *persistent__mode(u32 mode, char buf[PERSISTENT_MODE_SIZE])
 	return buf;
 }
 
-/*
- * Why the kernel refuses what was asked of a session, and the way out. An owner whose
- * mode bits allow it lacks what its events take to open.
- */
-const char *persistent__strerror(u32 id, int err, char *buf, size_t size)
+/* The bits of the mode that are for the caller are the lowest ones after this shift. */
+static unsigned int persistent__mode_shift(u32 id)
 {
-	char owner[64];
+	gid_t gid = persistent__number(id, "gid");
 
+	if (persistent__number(id, "uid") == geteuid())
+		return 6;
+	return gid == getegid() || group_member(gid) ? 3 : 0;
+}
+
+/* Whoever has the right all the same lacks what its events take to open. */
+static const char *persistent__why_refused(u32 id, char right, char *buf, size_t size)
+{
+	unsigned int bit = right == 'r' ? 4 : right == 'w' ? 2 : 1, shift, mode;
+	char owner[64], name[PERF_PERSISTENT_NAME_MAX];
+	bool has;
+
+	if (!persistent__name(id, name))
+		return "it has ended";
+
+	mode = persistent__number(id, "mode");
+	shift = persistent__mode_shift(id);
+	has = mode >> shift & (bit == 1 ? 3 : bit);
+	if (has && shift == 6)
+		return "you may no longer open its events (kernel.perf_event_paranoid)";
+
+	persistent__owner(id, owner, sizeof(owner));
+	if (!has)
+		scnprintf(buf, size,
+			  "owned by %s; needs CAP_PERFMON, or the right %c, which 'perf persistent set %s --mode %04o' gives",
+			  owner, right, name, mode | bit << shift);
+	else
+		scnprintf(buf, size,
+			  "owned by %s; needs CAP_PERFMON, or the right to open its events (kernel.perf_event_paranoid)",
+			  owner);
+	return buf;
+}
+
+/* Why the kernel refuses what takes a right of the session (r, w or x), and the way out */
+const char *persistent__strerror_right(u32 id, char right, int err, char *buf, size_t size)
+{
 	switch (err) {
 	case -EACCES:
 	case -EPERM:
-		if (persistent__number(id, "uid") == geteuid() &&
-		    (persistent__number(id, "mode") & 0600) == 0600)
-			return "you may no longer open its events (kernel.perf_event_paranoid)";
-		scnprintf(buf, size, "owned by %s; needs CAP_PERFMON",
-			  persistent__owner(id, owner, sizeof(owner)));
-		return buf;
+		return persistent__why_refused(id, right, buf, size);
 	case -ENOENT:
 	case -ESRCH:
 		return "it has ended";
@@ -198,39 +226,6 @@ const char *persistent__strerror(u32 id, int err, char *buf, size_t size)
 	default:
 		return str_error_r(-err, buf, size);
 	}
-}
-
-/* The bits of the mode that are for the caller are the lowest ones after this shift. */
-static unsigned int persistent__mode_shift(u32 id)
-{
-	gid_t gid = persistent__number(id, "gid");
-
-	if (persistent__number(id, "uid") == geteuid())
-		return 6;
-	return gid == getegid() || group_member(gid) ? 3 : 0;
-}
-
-/* The same for what takes a bit of the mode: r, w, or x, which w includes */
-const char *persistent__strerror_right(u32 id, char right, int err, char *buf, size_t size)
-{
-	unsigned int mode = persistent__number(id, "mode"), shift = persistent__mode_shift(id);
-	unsigned int bit = right == 'r' ? 4 : right == 'w' ? 2 : 1;
-	char owner[64], name[PERF_PERSISTENT_NAME_MAX];
-
-	if ((err != -EACCES && err != -EPERM) || !persistent__name(id, name) ||
-	    (shift == 6 && (mode & 0600) == 0600))
-		return persistent__strerror(id, err, buf, size);
-
-	persistent__owner(id, owner, sizeof(owner));
-	if (mode >> shift & (bit == 1 ? 3 : bit))
-		scnprintf(buf, size,
-			  "owned by %s; needs CAP_PERFMON, or the right to open its events (kernel.perf_event_paranoid)",
-			  owner);
-	else
-		scnprintf(buf, size,
-			  "owned by %s; needs CAP_PERFMON, or the right %c, which 'perf persistent set %s --mode %04o' gives",
-			  owner, right, name, mode | bit << shift);
-	return buf;
 }
 
 int persistent__parse_id(const char *str, u32 *id)
@@ -331,6 +326,13 @@ int persistent__find(const char *str)
 	return id;
 }
 
+static bool has_id(const u32 *ids, int nr, u32 id)
+{
+	while (nr-- && ids[nr] != id)
+		;
+	return nr >= 0;
+}
+
 static int id_cmp(const void *a, const void *b)
 {
 	const u32 *l = a, *r = b;
@@ -379,7 +381,7 @@ static int persistent__ids(u32 **ids)
 }
 
 /*
- * Find the sessions that are named, or all without names. Returns how many;
+ * Find the sessions that are named, each once, or all without names. Returns how many;
  * *err is the error of a bad name, for which a message was printed.
  */
 int persistent__choose(int argc, const char **argv, u32 **ids, int *err)
@@ -406,7 +408,7 @@ int persistent__choose(int argc, const char **argv, u32 **ids, int *err)
 
 		if (id < 0)
 			*err = id;
-		else
+		else if (!has_id(*ids, nr, id))
 			(*ids)[nr++] = id;
 	}
 	return nr;

@@ -30,8 +30,13 @@ const char *persistent__name(u32 id, char name[PERF_PERSISTENT_NAME_MAX]);
 const char *persistent__owner(u32 id, char *buf, size_t size);
 const char *persistent__group(u32 id, char *buf, size_t size);
 const char *persistent__mode(u32 mode, char buf[PERSISTENT_MODE_SIZE]);
-const char *persistent__strerror(u32 id, int err, char *buf, size_t size);
 const char *persistent__strerror_right(u32 id, char right, int err, char *buf, size_t size);
+
+static inline const char *persistent__strerror(u32 id, int err, char *buf, size_t size)
+{
+	return persistent__strerror_right(id, 'r', err, buf, size);
+}
+
 int persistent__parse_id(const char *str, u32 *id);
 int persistent__find_name(const char *name);
 int persistent__utf8(const char *text, u32 *code);

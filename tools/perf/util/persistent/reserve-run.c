@@ -107,15 +107,16 @@ static int reserve__child(const struct reserve_run *run, int ready)
 /* Prints the pid of a process that holds the sessions from then on. */
 static int reserve__background(const struct reserve_run *run)
 {
-	int ready[2];
+	int ready[2], err;
 	char byte;
 	pid_t pid;
 
 	fflush(NULL);
 	pid = pipe2(ready, O_CLOEXEC) ? -1 : fork();
 	if (pid < 0) {
-		pr_err("cannot go to the background: %s\n", strerror(errno));
-		return -errno;
+		err = -errno;
+		pr_err("cannot go to the background: %s\n", strerror(-err));
+		return err;
 	}
 	if (!pid) {
 		close(ready[0]);

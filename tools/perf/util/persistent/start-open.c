@@ -282,7 +282,7 @@ int persistent_start__open(struct persistent_start *start)
 	if (evlist__apply_filters(start->evlist, &evsel, start->target)) {
 		err = -errno;
 		pr_err("%s: the kernel refuses the filter \"%s\": %s\n", evsel__name(evsel),
-		       evsel->filter, str_error_r(errno, sbuf, sizeof(sbuf)));
+		       evsel->filter, str_error_r(-err, sbuf, sizeof(sbuf)));
 	}
 	return err;
 }
