@@ -140,16 +140,16 @@ test_set_errors() {
 	begin "What cannot be set is named, and nothing is set"
 	for bad in 0 -1 1x 1hh "" 99999999999999999999
 	do
-		must_fail "^invalid ttl '$bad': use e.g. 90s, 15m, 2h$" \
+		must_fail "^--ttl $bad: invalid ttl: use e.g. 90s, 15m, 2h$" \
 			perf persistent set "$name" --mode 0777 --ttl "$bad"
 	done
 	for bad in 1000 8 0x1ff rw -1
 	do
-		must_fail "^invalid mode '$bad'" perf persistent set "$name" --ttl 1h --mode "$bad"
+		must_fail "^--mode $bad: invalid mode" perf persistent set "$name" --ttl 1h --mode "$bad"
 	done
-	must_fail "^unknown user 'no-such'" perf persistent set "$name" --ttl 1h --owner no-such
-	must_fail "^unknown user '4294967295'" perf persistent set "$name" --owner 4294967295
-	must_fail "^unknown group 'no-such'" perf persistent set "$name" --ttl 1h --group no-such
+	must_fail "^--owner no-such: unknown user" perf persistent set "$name" --ttl 1h --owner no-such
+	must_fail "^--owner 4294967295: unknown user" perf persistent set "$name" --owner 4294967295
+	must_fail "^--group no-such: unknown group" perf persistent set "$name" --ttl 1h --group no-such
 	for bad in No-Such period p12
 	do
 		must_fail "^--name $bad: " perf persistent set "$name" --ttl 1h --name $bad
@@ -346,7 +346,7 @@ test_own_name() {
 		as_nobody perf persistent set "$name-own" --name "$name-new" --ttl 5m --mode 0644
 	must_fail "invalid ttl\|at most [0-9]*s" \
 		as_nobody perf persistent set "$name-new" --ttl 1000d
-	must_fail "'--ttl none' needs CAP_PERFMON" \
+	must_fail "--ttl none: needs CAP_PERFMON" \
 		as_nobody perf persistent set "$name-new" --ttl none
 	must_fail "a new owner needs CAP_PERFMON" \
 		as_nobody perf persistent set "$name-new" --owner root

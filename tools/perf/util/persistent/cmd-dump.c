@@ -333,6 +333,7 @@ static int dump__cmd(int argc, const char **argv)
 const struct persistent_cmd persistent_cmd_dump = {
 	.name	= "dump",
 	.usage	=
-		"perf persistent dump <name|id>...|--all          write a snapshot of each, which goes on, to a perf.data",
+		"perf persistent dump [-o <file>] [--last <time>] [--max-size <size>] <name|id>...|--all\n"
+		"                                                         write a snapshot of each, which goes on, to a perf.data",
 	.fn	= dump__cmd,
 };

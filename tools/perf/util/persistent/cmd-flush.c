@@ -394,6 +394,7 @@ static int flush__cmd(int argc, const char **argv)
 const struct persistent_cmd persistent_cmd_flush = {
 	.name	= "flush",
 	.usage	=
-		"perf persistent flush -o <log> <name|id>         move what a discard session holds to a log, so that it has room",
+		"perf persistent flush -o <log> [--max-size <size>] [--max-age <time>] [--keep <n>|--until-full] <name|id>\n"
+		"                                                         move what a discard session holds to a log, so that it has room",
 	.fn	= flush__cmd,
 };

@@ -410,7 +410,7 @@ static int persistent_read__cmd(int argc, const char **argv)
 const struct persistent_cmd persistent_cmd_read = {
 	.name	= "read",
 	.usage	=
-		"perf persistent read [-A|--per-process|--exits] [-j|-x <separator>|--openmetrics] [<name|id>...]\n"
+		"perf persistent read [-A|--per-process|--exits] [-v] [-j|-x <separator>|--openmetrics] [<name|id>...]\n"
 		"                                                         print what has been counted",
 	.fn	= persistent_read__cmd,
 };

@@ -27,58 +27,22 @@
 
 /* What was typed, NULL where nothing was */
 struct set_options {
-	const char	*name;
-	const char	*ttl;
-	const char	*mode;
-	const char	*owner;
-	const char	*group;
+	const char			*name;
+	const char			*ttl;
+	const char			*mode;
+	const char			*owner;
+	const char			*group;
 
-	struct persistent_change change;
+	struct persistent_change	change;
 };
 
-static int set__parse_owner(struct perf_persistent_set *set, const char *str)
+static int set__parse_setting(struct perf_persistent_set *set, const char *name, const char *str)
 {
-	set->flags |= PERF_PERSISTENT_SET_UID;
-	if (persistent__parse_owner(str, &set->uid))
+	const char *wrong = str ? persistent__parse_setting(set, name, str) : NULL;
+
+	if (!wrong)
 		return 0;
-	pr_err("unknown user '%s'\n", str);
-	return -EINVAL;
-}
-
-static int set__parse_group(struct perf_persistent_set *set, const char *str)
-{
-	set->flags |= PERF_PERSISTENT_SET_GID;
-	if (persistent__parse_group(str, &set->gid))
-		return 0;
-	pr_err("unknown group '%s'\n", str);
-	return -EINVAL;
-}
-
-static int set__parse_mode(struct perf_persistent_set *set, const char *str)
-{
-	set->flags |= PERF_PERSISTENT_SET_MODE;
-	if (persistent__parse_mode(str, &set->mode))
-		return 0;
-	pr_err("invalid mode '%s': use an octal number up to 0777, e.g. 0640\n", str);
-	return -EINVAL;
-}
-
-/* Nobody who asked for no limit shall get one without being told. */
-static int set__parse_ttl(struct perf_persistent_set *set, const char *str)
-{
-	set->flags |= PERF_PERSISTENT_SET_TTL;
-	if (!strcmp(str, "none")) {
-		if (perf_cap__capable(CAP_PERFMON))
-			return 0;
-		pr_err("'--ttl none' needs CAP_PERFMON\n");
-		return -EPERM;
-	}
-
-	set->ttl = persistent__parse_time(str);
-	if (set->ttl)
-		return 0;
-
-	pr_err("invalid ttl '%s': use e.g. 90s, 15m, 2h\n", str);
+	pr_err("--%s %s: %s\n", name, str, wrong);
 	return -EINVAL;
 }
 
@@ -95,15 +59,10 @@ static int set__parse(struct perf_persistent_set *set, struct set_options *optio
 
 	if (!err && options->name)
 		err = set__parse_name(set, options->name);
-	if (!err && options->ttl)
-		err = set__parse_ttl(set, options->ttl);
-	if (!err && options->mode)
-		err = set__parse_mode(set, options->mode);
-	if (!err && options->owner)
-		err = set__parse_owner(set, options->owner);
-	if (!err && options->group)
-		err = set__parse_group(set, options->group);
-	return err;
+	return err ?: set__parse_setting(set, "ttl", options->ttl) ?:
+		      set__parse_setting(set, "mode", options->mode) ?:
+		      set__parse_setting(set, "owner", options->owner) ?:
+		      set__parse_setting(set, "group", options->group);
 }
 
 static const char *set__why_not_permitted(u32 flags)

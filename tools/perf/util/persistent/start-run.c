@@ -185,22 +185,22 @@ static void persistent_start__print_target(struct persistent_start *start)
 	}
 }
 
-static void persistent_start__print_access(struct persistent_spec *spec)
+static void persistent_start__print_access(const struct perf_persistent_set *set)
 {
 	char mode[PERSISTENT_MODE_SIZE];
-	struct passwd *user = getpwuid(spec->uid);
-	struct group *group = getgrgid(spec->gid);
+	struct passwd *user = getpwuid(set->uid);
+	struct group *group = getgrgid(set->gid);
 
-	if (spec->set & PERF_PERSISTENT_SET_MODE)
-		printf(", mode %s", persistent__mode(spec->mode, mode));
-	if (spec->set & PERF_PERSISTENT_SET_GID && group)
+	if (set->flags & PERF_PERSISTENT_SET_MODE)
+		printf(", mode %s", persistent__mode(set->mode, mode));
+	if (set->flags & PERF_PERSISTENT_SET_GID && group)
 		printf(", group %s", group->gr_name);
-	else if (spec->set & PERF_PERSISTENT_SET_GID)
-		printf(", group %u", spec->gid);
-	if (spec->set & PERF_PERSISTENT_SET_UID && user)
+	else if (set->flags & PERF_PERSISTENT_SET_GID)
+		printf(", group %u", set->gid);
+	if (set->flags & PERF_PERSISTENT_SET_UID && user)
 		printf(", owner %s", user->pw_name);
-	else if (spec->set & PERF_PERSISTENT_SET_UID)
-		printf(", owner %u", spec->uid);
+	else if (set->flags & PERF_PERSISTENT_SET_UID)
+		printf(", owner %u", set->uid);
 }
 
 /* ", 4 buffers of 2M in all" */
@@ -225,7 +225,7 @@ static void persistent_start__print_how(struct persistent_start *start)
 		printf(", disabled");
 	if (ttl)
 		printf(", ttl %llus", (unsigned long long)(ttl / NSEC_PER_SEC));
-	persistent_start__print_access(&start->spec);
+	persistent_start__print_access(&start->spec.set);
 	printf("\n");
 }
 

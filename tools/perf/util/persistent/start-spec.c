@@ -27,74 +27,42 @@
 #include "registry.h"
 #include "values.h"
 
-static bool persistent_spec__parse_discard(struct persistent_spec *spec, const char *value)
-{
-	spec->discard = true;
-	return !value;
-}
-
 /* As with -m, which is less strict and takes no size at all. */
-static bool persistent_spec__parse_side_band(struct persistent_spec *spec, const char *value)
+static const char *persistent_spec__parse_side_band(struct persistent_spec *spec, const char *str)
 {
 	long pages = 0;
 
-	if (value && (persistent__parse_count(value) || persistent__parse_bytes(value)))
-		pages = parse_pages_arg(value, 0, UINT_MAX);
+	if (persistent__parse_count(str) || persistent__parse_bytes(str))
+		pages = parse_pages_arg(str, 0, UINT_MAX);
 	spec->side_band_pages = max(pages, 0L);
-	return pages > 0;
+	return pages > 0 ? NULL : "invalid size: use a number of pages, or e.g. 64K, 2M";
 }
 
-static bool persistent_spec__parse_ttl(struct persistent_spec *spec, const char *value)
+/* Returns NULL, or what is wrong: with the value or, if there is no such option, "". */
+static const char *persistent_spec__parse_option(struct persistent_spec *spec, const char *word,
+						 const char *value)
 {
-	spec->ttl = value ? persistent__parse_time(value) : 0;
-	return spec->ttl;
+	if (!strcmp(word, "discard")) {
+		spec->discard = true;
+		return value ? "takes no value" : NULL;
+	}
+	if (!strcmp(word, "sideband"))
+		return persistent_spec__parse_side_band(spec, value ?: "");
+	return persistent__parse_setting(&spec->set, word, value ?: "");
 }
 
-static bool persistent_spec__parse_mode(struct persistent_spec *spec, const char *value)
+static bool is_option(const char *word)
 {
-	spec->set |= PERF_PERSISTENT_SET_MODE;
-	return value && persistent__parse_mode(value, &spec->mode);
-}
-
-static bool persistent_spec__parse_group(struct persistent_spec *spec, const char *value)
-{
-	spec->set |= PERF_PERSISTENT_SET_GID;
-	return value && persistent__parse_group(value, &spec->gid);
-}
-
-static bool persistent_spec__parse_owner(struct persistent_spec *spec, const char *value)
-{
-	spec->set |= PERF_PERSISTENT_SET_UID;
-	return value && persistent__parse_owner(value, &spec->uid);
-}
-
-/* What can follow the name, and what to say of a value that it does not take */
-static const struct persistent_spec_option {
-	const char	*word;
-	bool		(*parse)(struct persistent_spec *spec, const char *value);
-	const char	*wrong;
-} spec_options[] = {
-	{ "discard",  persistent_spec__parse_discard,	"takes no value" },
-	{ "sideband", persistent_spec__parse_side_band,
-	  "invalid size: use a number of pages, or e.g. 64K, 2M" },
-	{ "ttl",      persistent_spec__parse_ttl,
-	  "invalid ttl: use e.g. 90s, 15m, 2h" },
-	{ "mode",     persistent_spec__parse_mode,
-	  "invalid mode: use octal digits, e.g. 0640" },
-	{ "group",    persistent_spec__parse_group,	"unknown group" },
-	{ "owner",    persistent_spec__parse_owner,	"unknown user" },
-};
-
-static const struct persistent_spec_option *persistent_spec__find_option(const char *word)
-{
+	static const char * const options[] = {
+		"discard", "sideband", "ttl", "mode", "group", "owner",
+	};
 	size_t len = strcspn(word, "=");
 
-	for (size_t i = 0; i < ARRAY_SIZE(spec_options); i++) {
-		if (strlen(spec_options[i].word) == len &&
-		    !strncmp(spec_options[i].word, word, len))
-			return &spec_options[i];
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		if (strlen(options[i]) == len && !strncmp(options[i], word, len))
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
 /*
@@ -136,7 +104,7 @@ static int persistent_spec__check_not_option(const char *option, const char *nam
 {
 	const char *word = name + strspn(name, "=");
 
-	if (!persistent_spec__find_option(word))
+	if (!is_option(word))
 		return 0;
 	pr_err("%s%s: '%s' is an option of --persistent=NAME,%s and no name; --persistent=,%s has no name\n",
 	       option, name, word, word, word);
@@ -170,19 +138,20 @@ int persistent_spec__check_name(const char *option, const char *name)
 	return -EINVAL;
 }
 
-static int persistent_spec__parse_one(struct persistent_spec *spec, const char *text,
-				      const char *word)
+static int persistent_spec__parse_one(struct persistent_spec *spec, const char *text, char *word)
 {
-	const struct persistent_spec_option *option = persistent_spec__find_option(word);
-	const char *value = strchr(word, '=');
+	char *value = word;
+	const char *wrong;
 
-	if (!option)
-		pr_err("--persistent=%s: '%s': unknown option; discard, sideband=SIZE, ttl=N[s|m|h|d], mode=MODE, group=GROUP and owner=USER can follow the name\n",
-		       text, word);
-	else if (!option->parse(spec, value ? value + 1 : NULL))
-		pr_err("--persistent=%s: '%s': %s\n", text, word, option->wrong);
-	else
+	strsep(&value, "=");
+	wrong = persistent_spec__parse_option(spec, word, value);
+	if (!wrong)
 		return 0;
+	if (!*wrong)
+		wrong =
+			"unknown option; discard, sideband=SIZE, ttl=N[s|m|h|d], mode=MODE, group=GROUP and owner=USER can follow the name";
+	pr_err("--persistent=%s: '%s%s%s': %s\n", text, word, value ? "=" : "", value ?: "",
+	       wrong);
 	return -EINVAL;
 }
 
@@ -191,10 +160,10 @@ static int persistent_spec__check_rights(struct persistent_spec *spec, const cha
 {
 	const char *what = NULL;
 
-	if (spec->set & PERF_PERSISTENT_SET_UID)
+	if (spec->set.flags & PERF_PERSISTENT_SET_UID)
 		what = "owner= needs CAP_PERFMON";
-	else if (spec->set & PERF_PERSISTENT_SET_GID && spec->gid != getegid() &&
-		 !group_member(spec->gid))
+	else if (spec->set.flags & PERF_PERSISTENT_SET_GID && spec->set.gid != getegid() &&
+		 !group_member(spec->set.gid))
 		what = "group= needs CAP_PERFMON, or a group that you are in";
 	if (!what || perf_cap__capable(CAP_PERFMON))
 		return 0;

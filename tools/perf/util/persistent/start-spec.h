@@ -3,21 +3,19 @@
 #define __PERF_PERSISTENT_START_SPEC_H
 
 #include <stdbool.h>
+#include <linux/perf_event.h>
 #include <linux/types.h>
 
 /*
  * --persistent[=NAME[,discard][,sideband=SIZE][,ttl=N[s|m|h|d]][,mode=MODE][,group=GROUP]
- * [,owner=USER]]; set has the flags of PERF_EVENT_IOC_SET_PERSISTENT for the last three.
+ * [,owner=USER]]; set has what is given of the last four.
  */
 struct persistent_spec {
-	char	*name;
-	bool	discard;
-	u32	side_band_pages;
-	u64	ttl;
-	u32	set;
-	u32	mode;
-	u32	uid;
-	u32	gid;
+	char				*name;
+	bool				discard;
+	u32				side_band_pages;
+
+	struct perf_persistent_set	set;
 };
 
 int persistent_spec__parse(struct persistent_spec *spec, const char *text, const char **argv);

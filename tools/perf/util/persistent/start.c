@@ -47,7 +47,7 @@ u64 persistent_start__ttl(struct persistent_start *start)
 {
 	u64 max = max_ttl();
 
-	return start->spec.ttl ?: max == UINT64_MAX ? 0 : max;
+	return start->spec.set.ttl ?: max == UINT64_MAX ? 0 : max;
 }
 
 /* The kernel would say so at the end of the set-up. */
@@ -55,11 +55,11 @@ int persistent_start__check_ttl(struct persistent_start *start)
 {
 	u64 max = max_ttl();
 
-	if (start->spec.ttl <= max)
+	if (start->spec.set.ttl <= max)
 		return 0;
 
 	pr_err("ttl=%llus: without CAP_PERFMON at most %llus (kernel.perf_event_persistent_max_ttl)\n",
-	       (unsigned long long)(start->spec.ttl / NSEC_PER_SEC),
+	       (unsigned long long)(start->spec.set.ttl / NSEC_PER_SEC),
 	       (unsigned long long)(max / NSEC_PER_SEC));
 	return -EINVAL;
 }
@@ -215,14 +215,10 @@ int persistent_start__query(struct persistent_start *start, struct perf_persiste
 
 static int persistent_start__set(struct persistent_start *start, u32 flags, u64 ttl)
 {
-	struct perf_persistent_set set = {
-		.flags	= flags | PERF_PERSISTENT_SET_TTL,
-		.ttl	= ttl,
-		.uid	= start->spec.uid,
-		.gid	= start->spec.gid,
-		.mode	= start->spec.mode,
-	};
+	struct perf_persistent_set set = start->spec.set;
 
+	set.flags = flags | PERF_PERSISTENT_SET_TTL;
+	set.ttl = ttl;
 	return persistent__set(PERSISTENT_FD(evlist__first(start->evlist), 0, 0), &set);
 }
 
@@ -244,8 +240,8 @@ int persistent_start__renew(struct persistent_start *start)
 /* From here on it is there to stay, for those who may use it. */
 int persistent_start__commit(struct persistent_start *start)
 {
-	int err = persistent_start__set(start, PERF_PERSISTENT_SET_COMMITTED | start->spec.set,
-					start->spec.ttl);
+	const struct perf_persistent_set *set = &start->spec.set;
+	int err = persistent_start__set(start, PERF_PERSISTENT_SET_COMMITTED | set->flags, set->ttl);
 
 	if (err)
 		pr_err("id %u ended before it was set up: %s\n", start->id, strerror(-err));

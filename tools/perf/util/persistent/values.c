@@ -11,8 +11,12 @@
 #include <limits.h>
 #include <pwd.h>
 #include <stdlib.h>
+#include <string.h>
+#include <linux/capability.h>
 #include <linux/kernel.h>
+#include <linux/perf_event.h>
 #include <linux/time64.h>
+#include "cap.h"
 
 struct value_unit {
 	char	suffix;
@@ -81,31 +85,72 @@ static bool parse_number(const char *str, int base, u32 max, u32 *nr)
 	return !*end && !errno && val <= max;
 }
 
-bool persistent__parse_mode(const char *str, u32 *mode)
+static const char *parse_ttl(struct perf_persistent_set *set, const char *str)
 {
-	return parse_number(str, 8, 0777, mode);
+	/* Nobody who asked for no limit shall get one without being told. */
+	if (!strcmp(str, "none"))
+		return perf_cap__capable(CAP_PERFMON) ? NULL : "needs CAP_PERFMON";
+
+	set->ttl = persistent__parse_time(str);
+	return set->ttl ? NULL : "invalid ttl: use e.g. 90s, 15m, 2h";
+}
+
+static const char *parse_mode(struct perf_persistent_set *set, const char *str)
+{
+	u32 mode;
+
+	if (!parse_number(str, 8, 0777, &mode))
+		return "invalid mode: use an octal number up to 0777, e.g. 0640";
+	set->mode = mode;
+	return NULL;
 }
 
 /*
  * A name goes first: nothing keeps one from being made of digits. The greatest
  * number is none, for the kernel as for chown(2).
  */
-bool persistent__parse_owner(const char *str, u32 *uid)
+static const char *parse_owner(struct perf_persistent_set *set, const char *str)
 {
 	struct passwd *user = getpwnam(str);
 
-	if (!user)
-		return parse_number(str, 10, UINT_MAX - 1, uid);
-	*uid = user->pw_uid;
-	return true;
+	if (user)
+		set->uid = user->pw_uid;
+	else if (!parse_number(str, 10, UINT_MAX - 1, &set->uid))
+		return "unknown user";
+	return NULL;
 }
 
-bool persistent__parse_group(const char *str, u32 *gid)
+static const char *parse_group(struct perf_persistent_set *set, const char *str)
 {
 	struct group *group = getgrnam(str);
 
-	if (!group)
-		return parse_number(str, 10, UINT_MAX - 1, gid);
-	*gid = group->gr_gid;
-	return true;
+	if (group)
+		set->gid = group->gr_gid;
+	else if (!parse_number(str, 10, UINT_MAX - 1, &set->gid))
+		return "unknown group";
+	return NULL;
+}
+
+static const struct {
+	const char	*name;
+	u32		flag;
+	const char	*(*parse)(struct perf_persistent_set *set, const char *str);
+} settings[] = {
+	{ "ttl",   PERF_PERSISTENT_SET_TTL,  parse_ttl },
+	{ "mode",  PERF_PERSISTENT_SET_MODE, parse_mode },
+	{ "owner", PERF_PERSISTENT_SET_UID,  parse_owner },
+	{ "group", PERF_PERSISTENT_SET_GID,  parse_group },
+};
+
+/* Returns NULL, or what is wrong: with the value or, if there is no such setting, "". */
+const char *persistent__parse_setting(struct perf_persistent_set *set, const char *name,
+				      const char *str)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
+		if (strcmp(settings[i].name, name))
+			continue;
+		set->flags |= settings[i].flag;
+		return settings[i].parse(set, str);
+	}
+	return "";
 }

@@ -2,15 +2,15 @@
 #ifndef __PERF_PERSISTENT_VALUES_H
 #define __PERF_PERSISTENT_VALUES_H
 
-#include <stdbool.h>
 #include <linux/types.h>
+
+struct perf_persistent_set;
 
 /* Parsers of settings of a session that the user types */
 u64 persistent__parse_time(const char *str);
 u64 persistent__parse_bytes(const char *str);
 u64 persistent__parse_count(const char *str);
-bool persistent__parse_mode(const char *str, u32 *mode);
-bool persistent__parse_owner(const char *str, u32 *uid);
-bool persistent__parse_group(const char *str, u32 *gid);
+const char *persistent__parse_setting(struct perf_persistent_set *set, const char *name,
+				      const char *str);
 
 #endif /* __PERF_PERSISTENT_VALUES_H */
