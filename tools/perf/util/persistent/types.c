@@ -35,11 +35,11 @@ struct event_names {
 
 static struct event_names tracepoints, generic;
 
-static const char *event_names__find(const struct event_names *names, u32 type, u64 config)
+static const char *generic__find(u32 type, u64 config)
 {
-	for (int i = 0; i < names->nr; i++) {
-		if (names->names[i].config == config && names->names[i].type == type)
-			return names->names[i].name;
+	for (int i = 0; i < generic.nr; i++) {
+		if (generic.names[i].config == config && generic.names[i].type == type)
+			return generic.names[i].name;
 	}
 	return NULL;
 }
@@ -72,6 +72,13 @@ static void tracepoints__add(const char *system, const char *event)
 		event_names__add(&tracepoints, PERF_TYPE_TRACEPOINT, id, name);
 }
 
+static int event_name__cmp(const void *a, const void *b)
+{
+	const struct event_name *l = a, *r = b;
+
+	return l->config < r->config ? -1 : l->config > r->config;
+}
+
 /* Reading all of tracefs takes long, so that is done once for all ids. */
 static void tracepoints__load(void)
 {
@@ -96,17 +103,23 @@ static void tracepoints__load(void)
 		closedir(events);
 	}
 	closedir(systems);
+	if (tracepoints.nr)
+		qsort(tracepoints.names, tracepoints.nr, sizeof(*tracepoints.names),
+		      event_name__cmp);
 }
 
 /* Who may not read tracefs gets NULL. */
 static const char *tracepoints__find(u64 config)
 {
+	struct event_name *found, key = { .config = config };
 	static bool loaded;
 
 	if (!loaded)
 		tracepoints__load();
 	loaded = true;
-	return event_names__find(&tracepoints, PERF_TYPE_TRACEPOINT, config);
+	found = tracepoints.nr ? bsearch(&key, tracepoints.names, tracepoints.nr, sizeof(key),
+					 event_name__cmp) : NULL;
+	return found ? found->name : NULL;
 }
 
 static void generic__load(u32 type, u64 config)
@@ -126,11 +139,11 @@ static void generic__load(u32 type, u64 config)
 /* A list has the same events in many sessions, and making one takes long. */
 static int add_generic(struct strbuf *sb, u32 type, u64 config)
 {
-	const char *name = event_names__find(&generic, type, config);
+	const char *name = generic__find(type, config);
 
 	if (!name) {
 		generic__load(type, config);
-		name = event_names__find(&generic, type, config);
+		name = generic__find(type, config);
 	}
 	return name ? strbuf_addstr(sb, name) : -ENOMEM;
 }
