@@ -84,18 +84,6 @@ static void clear__make_room(struct persistent_clear *clear)
 	}
 }
 
-static int clear__set(u32 id)
-{
-	struct perf_persistent_set set = { .flags = PERF_PERSISTENT_SET_CLEAR };
-	int err, fd = persistent__open_session(id);
-
-	if (fd < 0)
-		return fd;
-	err = persistent__set(fd, &set);
-	close(fd);
-	return err;
-}
-
 /*
  * The place of the consumer is taken before anything is done, and what comes while it
  * is done stays in the buffers.
@@ -105,12 +93,13 @@ int persistent__clear(struct persistent_info *info)
 	struct persistent_clear clear = {
 		.buffers = calloc(info->nr, sizeof(*clear.buffers)),
 	};
+	struct perf_persistent_set set = { .flags = PERF_PERSISTENT_SET_CLEAR };
 	int err = clear.buffers ? 0 : -ENOMEM;
 
 	for (int i = 0; i < info->nr && !err; i++)
 		err = clear__add(&clear, info, i);
 	if (!err)
-		err = clear__set(info->id);
+		err = persistent__set_session(info->id, &set);
 	if (!err)
 		clear__make_room(&clear);
 

@@ -19,11 +19,12 @@
 #include "info.h"
 #include "registry.h"
 
-/* What is done to a session, or to a member of it: its number, or -1 */
+/* What is done to a session: flags of SET, also of one member, or a function */
 struct persistent_action {
 	const char	*verb;
 	const char	*done;
-	int		(*fn)(struct persistent_info *info, int member);
+	u32		flags;
+	int		(*fn)(struct persistent_info *info);
 };
 
 static bool control__has_side_band(struct persistent_info *info)
@@ -72,17 +73,7 @@ static int control__set(struct persistent_info *info, int member, u32 flags)
 	return err;
 }
 
-static int control__disable(struct persistent_info *info, int member)
-{
-	return control__set(info, member, PERF_PERSISTENT_SET_DISABLE);
-}
-
-static int control__enable(struct persistent_info *info, int member)
-{
-	return control__set(info, member, PERF_PERSISTENT_SET_ENABLE);
-}
-
-static int control__clear(struct persistent_info *info, int member __maybe_unused)
+static int control__clear(struct persistent_info *info)
 {
 	int err = persistent__clear(info);
 
@@ -115,7 +106,7 @@ static int control__dump_and_stop(struct persistent_info *info)
 	return err;
 }
 
-static int control__stop(struct persistent_info *info, int member __maybe_unused)
+static int control__stop(struct persistent_info *info)
 {
 	return stop_dump.path ? control__dump_and_stop(info) : persistent__end(info->id);
 }
@@ -126,10 +117,21 @@ static FILE *control__messages(void)
 	return stop_dump.path && !strcmp(stop_dump.path, "-") ? stderr : stdout;
 }
 
-static const struct persistent_action action_clear = { "clear", "cleared", control__clear };
-static const struct persistent_action action_stop = { "stop", "stopped", control__stop };
-static const struct persistent_action action_disable = { "disable", "disabled", control__disable };
-static const struct persistent_action action_enable = { "enable", "enabled", control__enable };
+static const struct persistent_action action_clear = {
+	.verb = "clear", .done = "cleared", .fn = control__clear
+};
+
+static const struct persistent_action action_stop = {
+	.verb = "stop", .done = "stopped", .fn = control__stop
+};
+
+static const struct persistent_action action_disable = {
+	.verb = "disable", .done = "disabled", .flags = PERF_PERSISTENT_SET_DISABLE
+};
+
+static const struct persistent_action action_enable = {
+	.verb = "enable", .done = "enabled", .flags = PERF_PERSISTENT_SET_ENABLE
+};
 
 static bool control_mine, control_all;
 static const char *control_event;
@@ -160,7 +162,7 @@ static int persistent__act_id(const struct persistent_action *action, u32 id)
 		}
 	}
 	if (!err) {
-		err = action->fn(&info, member);
+		err = action->fn ? action->fn(&info) : control__set(&info, member, action->flags);
 		persistent_info__exit(&info);
 	}
 

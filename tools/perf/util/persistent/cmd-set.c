@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <linux/capability.h>
 #include <linux/kernel.h>
 #include <linux/time64.h>
@@ -116,7 +115,7 @@ static int set__run(const char *str, struct perf_persistent_set *set,
 		    struct persistent_change *change, const char *verb, const char *done)
 {
 	char name[PERF_PERSISTENT_NAME_MAX], buf[STRERR_BUFSIZE];
-	int err, fd, id = persistent__find(str);
+	int err, id = persistent__find(str);
 
 	if (id < 0)
 		return id;
@@ -124,10 +123,7 @@ static int set__run(const char *str, struct perf_persistent_set *set,
 	if (err)
 		return err;
 
-	fd = persistent__open_session(id);
-	err = fd < 0 ? fd : persistent__set(fd, set);
-	if (fd >= 0)
-		close(fd);
+	err = persistent__set_session(id, set);
 	if (err)
 		pr_err("cannot %s session '%s': %s\n", verb, str,
 		       set__strerror(id, set, change, err, buf, sizeof(buf)));

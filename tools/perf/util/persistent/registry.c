@@ -473,6 +473,17 @@ int persistent__set(int fd, struct perf_persistent_set *set)
 	return ioctl(fd, PERF_EVENT_IOC_SET_PERSISTENT, set) < 0 ? -errno : 0;
 }
 
+int persistent__set_session(u32 id, struct perf_persistent_set *set)
+{
+	int err, fd = persistent__open_session(id);
+
+	if (fd < 0)
+		return fd;
+	err = persistent__set(fd, set);
+	close(fd);
+	return err;
+}
+
 /*
  * End all instances at once by a short time to live, also for those who have
  * them open: attached one by one, they would go on for their readers. Returns
@@ -485,10 +496,7 @@ int persistent__end(u32 id)
 		.ttl	= 1,
 	};
 	char name[PERF_PERSISTENT_NAME_MAX];
-	int fd = persistent__open_session(id), err = fd < 0 ? fd : persistent__set(fd, &set);
-
-	if (fd >= 0)
-		close(fd);
+	int err = persistent__set_session(id, &set);
 
 	for (int i = 0; !err && persistent__name(id, name); i++) {
 		usleep(USEC_PER_MSEC);

@@ -59,6 +59,7 @@ int persistent__end(u32 id);
 int persistent__query(int fd, struct perf_persistent_query *query);
 int persistent__query_opened(int fd, struct perf_persistent_query *query);
 int persistent__set(int fd, struct perf_persistent_set *set);
+int persistent__set_session(u32 id, struct perf_persistent_set *set);
 int persistent__query_instances(int fd, struct perf_persistent_query *query,
 				struct perf_persistent_info **instances);
 int persistent__instances(u32 id, struct perf_persistent_query *query,
