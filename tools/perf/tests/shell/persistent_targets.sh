@@ -152,6 +152,34 @@ test_several() {
 	finish
 }
 
+test_chosen() {
+	begin "Of processes that share their buffers, -p and -t show the records of the one alone"
+	rm -f "$dir/go"
+	bench_later 30
+	first=$!
+	bench_later 7
+	second=$!
+	must perf record --persistent="$name,full" -c 1 -m 64 -e $call -p $first,$second
+	follow process perf record -q -e "persistent/$name/" -p $second -o "$dir/process"
+	touch "$dir/go"
+	wait $first || fail "the first process fails"
+	wait $second || fail "the second process fails"
+	followed process
+	for file in "$dir/process" "$dir/thread"
+	do
+		[ "$file" = "$dir/thread" ] && must perf record --history \
+			-e "persistent/$name/" -t $second -o "$file" true
+		script_is "$file" pid,event "^ *$second *$call" 7
+		script_is "$file" pid,event "^ *$first *$call" 0
+	done
+	must_fail "^--consume takes all records of a buffer: leave out -p" \
+		perf record --consume -e "persistent/$name/" -t $second -o "$dir/x" true
+	must perf record --history -e "persistent/$name/" -o "$dir/all" true
+	script_is "$dir/all" event $call 37
+	stop
+	finish
+}
+
 # How much was counted before is known while the process is stopped.
 test_threads() {
 	begin "A process with threads: what they do from now on, exactly"
@@ -447,6 +475,7 @@ need "no events of system calls, or no right to them" perf stat -e $call -e $pip
 
 test_process
 test_several
+test_chosen
 test_threads
 test_command
 test_cgroups

@@ -290,10 +290,15 @@ int evlist__check_consume(struct evlist *evlist)
 	struct evsel *evsel;
 
 	evlist__for_each_entry(evlist, evsel) {
-		if (!evsel->persistent || !(evsel->persistent->flags & PERF_PERSISTENT_OVERWRITE))
+		const struct persistent_member *member = evsel->persistent;
+
+		if (member && member->flags & PERF_PERSISTENT_OVERWRITE)
+			pr_err("--consume is for discard sessions: %s, id %u, overwrites the oldest\n",
+			       member->name, member->id);
+		else if (member && member->in_part)
+			pr_err("--consume takes all records of a buffer: leave out -p, -t and instance=\n");
+		else
 			continue;
-		pr_err("--consume is for discard sessions: %s, id %u, overwrites the oldest\n",
-		       evsel->persistent->name, evsel->persistent->id);
 		return -EINVAL;
 	}
 	return 0;

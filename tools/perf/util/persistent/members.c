@@ -38,6 +38,7 @@ struct persistent_set {
 	int				nr;
 	int				nr_threads;
 	bool				some_cpus;
+	bool				in_part;
 	struct persistent_place		*places;
 	pid_t				*pids;
 	int				*nths;
@@ -277,6 +278,7 @@ static int set__fill_evsel(struct persistent_set *set, struct evsel *evsel, int 
 	evsel->persistent->id = set->id;
 	evsel->persistent->member = set->places[from].info.member;
 	evsel->persistent->some_cpus = set->some_cpus;
+	evsel->persistent->in_part = set->in_part;
 	evsel->persistent->instances = xyarray__new(perf_cpu_map__nr(evsel->core.cpus),
 						    perf_thread_map__nr(evsel->core.threads),
 						    sizeof(struct persistent_instance));
@@ -412,6 +414,8 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 	struct persistent_set set = {
 		.id	   = id,
 		.some_cpus = choice->cpus || choice->instance != PERSISTENT_ALL,
+		/* A buffer of a CPU has nothing of another. */
+		.in_part   = choice->threads || choice->instance != PERSISTENT_ALL,
 	};
 	int err, nr = persistent__instances(id, &query, &instances);
 

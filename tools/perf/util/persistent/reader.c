@@ -79,7 +79,7 @@ static void persistent_reader__add(struct persistent_reader *reader, struct evse
 		.start	   = info->buffer_start,
 		.cpu	   = info->cpu,
 		.side_band = evsel__is_dummy_event(evsel),
-		.in_part   = evsel->persistent->some_cpus,
+		.in_part   = evsel->persistent->in_part,
 		.consumes  = reader->consume,
 		.period	   = 1,
 	};

@@ -24,12 +24,16 @@ struct persistent_instance {
  * A member of a session: evsel::persistent. @instances is indexed by the CPUs
  * and threads of the evsel, with holes where there is no instance. @name is
  * that of the session, for messages after it has ended.
+ *
+ * @some_cpus: some CPUs were chosen, or one instance
+ * @in_part:   some tasks were chosen, or one instance: the buffers hold records of others
  */
 struct persistent_member {
 	u32		id;
 	u32		member;
 	u32		flags;
 	bool		some_cpus;
+	bool		in_part;
 	char		name[PERF_PERSISTENT_NAME_MAX];
 	struct xyarray	*instances;
 };
