@@ -224,6 +224,47 @@ test_opened() {
 	finish
 }
 
+# replace PID PID: again and again the one that is measured, until the file is gone
+replace() {
+	while [ -e "$dir/change" ]
+	do
+		perf persistent add --pid "$2" "$name"
+		perf persistent drop --pid "$1" "$name"
+		set -- "$2" "$1"
+	done > "$dir/changed" 2>&1
+}
+
+# may_find_none COMMAND...: it succeeds, or finds that all it would read was dropped
+may_find_none() {
+	"$@" > "$dir/out" 2>&1 || grep -q "its targets were dropped meanwhile" "$dir/out" ||
+		fail "'$*' fails: $(cat "$dir/out")"
+}
+
+test_replaced() {
+	begin "A session can be opened while its only process is replaced by another"
+	start_idle perf record --persistent="$name" -c 1 -m 16 -e $call \
+		-e syscalls:sys_enter_write -e syscalls:sys_enter_read
+	sleep 1000 &
+	other=$!
+	touch "$dir/change"
+	replace $idle $other &
+	changing=$!
+	for _ in $(seq 10)
+	do
+		may_find_none perf record -e "persistent/$name/" -o "$dir/opened" -- true
+		may_find_none perf stat -e "persistent/$name/" -- true
+		may_find_none perf persistent dump -o "$dir/dumped" "$name"
+		may_find_none perf persistent status "$name"
+		must perf persistent read "$name"
+	done
+	rm "$dir/change"
+	wait $changing
+	grep -v "^$name: id" "$dir/changed" && fail "it cannot be changed"
+	kill $other $idle
+	stop
+	finish
+}
+
 test_disabled() {
 	begin "It is disabled as the session is"
 	start_idle perf stat --persistent="$name" -e $call
@@ -518,6 +559,7 @@ test_children
 test_recording
 test_followed
 test_opened
+test_replaced
 test_disabled
 test_nothing
 test_interrupted

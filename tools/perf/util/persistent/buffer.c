@@ -159,27 +159,16 @@ s64 persistent_buffer__behind(struct persistent_buffer *buffer, u64 pos, u64 oth
 	return buffer->backward ? pos - other : other - pos;
 }
 
-static const char *persistent_buffer__strerror(int err)
-{
-	switch (err) {
-	case -ENOENT:
-		return "it was stopped";
-	case -EBUSY:
-		return "another process consumes it";
-	case -EOPNOTSUPP:
-		return "it overwrites the oldest, and only discard sessions have a consumer";
-	default:
-		return strerror(-err);
-	}
-}
-
 void persistent_buffer__print_error(struct persistent_buffer *buffer, int err)
 {
-	char of[32];
+	struct persistent_member *member = buffer->evsel->persistent;
+	char of[32], buf[STRERR_BUFSIZE];
 
 	pr_err("the buffer of %s of session '%s' cannot be read: %s\n",
-	       persistent_buffer__of(buffer, of, sizeof(of)), buffer->evsel->persistent->name,
-	       persistent_buffer__strerror(err));
+	       persistent_buffer__of(buffer, of, sizeof(of)), member->name,
+	       err == -EOPNOTSUPP ?
+	       "it overwrites the oldest, and only discard sessions have a consumer" :
+	       persistent__strerror(member->id, err, buf, sizeof(buf)));
 }
 
 /*

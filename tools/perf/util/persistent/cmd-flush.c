@@ -23,7 +23,6 @@
 #include "registry.h"
 #include "reopen.h"
 #include "symbol.h"
-#include "target.h"
 
 /* What was asked for; 0 where there is no limit */
 struct persistent_rotation {
@@ -253,18 +252,6 @@ static int flush__append(struct persistent_flush *flush)
 	return err;
 }
 
-static int flush__open(struct persistent_flush *flush)
-{
-	struct target target = { .system_wide = true };
-	int err = evlist__add_persistent(flush->evlist, flush->id, PERSISTENT_ALL);
-
-	if (err > 0)
-		err = evlist__create_maps(flush->evlist, &target);
-	if (!err)
-		err = evlist__reopen_persistent(flush->evlist);
-	return err ?: persistent_reader__init(&flush->reader, flush->evlist);
-}
-
 static int flush__write(struct persistent_flush *flush, const char *path)
 {
 	int err;
@@ -313,7 +300,9 @@ static int flush__run(u32 id, const char *path, const struct persistent_rotation
 		return -ENOMEM;
 
 	persistent__name(id, name);
-	err = persistent__check_buffer(id) ?: flush__open(&flush) ?: flush__write(&flush, path);
+	err = persistent__check_buffer(id) ?:
+	      persistent_reader__open(&flush.reader, flush.evlist, id) ?:
+	      flush__write(&flush, path);
 	if (!err)
 		flush__report(&flush, name);
 

@@ -24,9 +24,7 @@
 #include "log.h"
 #include "reader.h"
 #include "registry.h"
-#include "reopen.h"
 #include "symbol.h"
-#include "target.h"
 
 #define STATE_MAGIC	"perf-persistent-status 1"
 
@@ -114,7 +112,6 @@ static int status__look_into(struct persistent_status *status, struct persistent
 
 static int status__ask_buffers(struct persistent_status *status)
 {
-	struct target target = { .system_wide = true };
 	struct persistent_reader reader = {};
 	struct evlist *evlist;
 	int err;
@@ -125,16 +122,8 @@ static int status__ask_buffers(struct persistent_status *status)
 	if (!evlist)
 		return -ENOMEM;
 
-	err = evlist__add_persistent(evlist, status->id, PERSISTENT_ALL);
-	if (err > 0)
-		err = evlist__create_maps(evlist, &target);
-	if (!err)
-		err = evlist__reopen_persistent(evlist);
-	if (!err)
-		err = persistent_reader__init(&reader, evlist);
-	if (!err)
-		err = status__look_into(status, &reader);
-
+	err = persistent_reader__open(&reader, evlist, status->id) ?:
+	      status__look_into(status, &reader);
 	persistent_reader__exit(&reader);
 	evlist__close(evlist);
 	evlist__put(evlist);

@@ -370,18 +370,24 @@ static int set__add_evsels(struct persistent_set *set, struct evlist *evlist)
 	struct evsel *evsel, *leader = NULL;
 	int added = 0;
 
-	for (int from = 0, to; from < set->nr; from = to, added++) {
+	for (int from = 0, to; from < set->nr; from = to) {
 		to = set__end_of_evsel(set, from);
-		evsel = set__new_evsel(set, from, to, evlist__nr_entries(evlist));
-		if (IS_ERR(evsel))
-			return PTR_ERR(evsel);
 		if (from && strcmp(set->places[from].cgroup ?: "",
 				   set->places[from - 1].cgroup ?: ""))
 			leader = NULL;
+		evsel = set__new_evsel(set, from, to, evlist__nr_entries(evlist));
+		if (evsel == ERR_PTR(-ENOENT)) {
+			pr_debug("member %u of session %u is left out: its targets were dropped\n",
+				 set->places[from].info.member, set->id);
+			continue;
+		}
+		if (IS_ERR(evsel))
+			return PTR_ERR(evsel);
 		evsel__join_group(evsel, &leader);
 		evlist__add(evlist, evsel);
+		added++;
 	}
-	return added;
+	return added || !set->nr ? added : -ENOENT;
 }
 
 static void set__exit(struct persistent_set *set)
@@ -419,8 +425,8 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 	};
 	int err, nr = persistent__instances(id, &query, &instances);
 
-	if (nr < 0)
-		return set__error(&set, nr);
+	if (nr <= 0)
+		return set__error(&set, nr ?: -ENOENT);
 
 	err = set__fill(&set, instances, nr, choice);
 	free(instances);
@@ -430,11 +436,4 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 	}
 	set__exit(&set);
 	return err < 0 ? set__error(&set, err) : err;
-}
-
-int evlist__add_persistent(struct evlist *evlist, u32 id, int instance)
-{
-	struct persistent_choice choice = { .instance = instance };
-
-	return evlist__choose_persistent(evlist, id, &choice);
 }

@@ -158,8 +158,9 @@ int persistent_reader__init(struct persistent_reader *reader, struct evlist *evl
 /* All events of a session in a new evlist, and their buffers */
 int persistent_reader__open(struct persistent_reader *reader, struct evlist *evlist, u32 id)
 {
+	const struct persistent_choice all = { .instance = PERSISTENT_ALL };
 	struct target target = { .system_wide = true };
-	int err = evlist__add_persistent(evlist, id, PERSISTENT_ALL);
+	int err = evlist__choose_persistent(evlist, id, &all);
 
 	if (err > 0)
 		err = evlist__create_maps(evlist, &target);

@@ -210,13 +210,16 @@ static const char *persistent__why_refused(u32 id, char right, char *buf, size_t
 /* Why the kernel refuses what takes a right of the session (r, w or x), and the way out */
 const char *persistent__strerror_right(u32 id, char right, int err, char *buf, size_t size)
 {
+	char name[PERF_PERSISTENT_NAME_MAX];
+
 	switch (err) {
 	case -EACCES:
 	case -EPERM:
 		return persistent__why_refused(id, right, buf, size);
 	case -ENOENT:
 	case -ESRCH:
-		return "it has ended";
+		return persistent__name(id, name) ? "its targets were dropped meanwhile" :
+						    "it has ended";
 	case -EBUSY:
 		return "another process consumes its buffers (flush, perf record --consume)";
 	case -EALREADY:

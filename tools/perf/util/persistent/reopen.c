@@ -65,10 +65,26 @@ static bool evsel__has_persistent(struct evsel *evsel)
 	return evsel__next_persistent(evsel, &idx, &thread);
 }
 
+/* Whether there is something to read, besides what this evsel had */
+static bool evsel__leave_out_dropped(struct evsel *evsel)
+{
+	struct evsel *pos;
+
+	if (evsel__has_persistent(evsel))
+		return true;
+
+	pr_debug("%s is left out: its targets were dropped\n", evsel__name(evsel));
+	evlist__for_each_entry(evsel->evlist, pos) {
+		if (!pos->persistent || evsel__has_persistent(pos))
+			return true;
+	}
+	return false;
+}
+
 /*
  * A way of opening of its own, with no fall-backs: evsel__open() tries less and
  * less of what was asked for, and so would end with another event. An instance that
- * was dropped since it was listed is left out.
+ * was dropped since it was listed is left out, and it is an error if none is left.
  */
 int evsel__open_persistent(struct evsel *evsel, int start_cpu_map_idx, int end_cpu_map_idx)
 {
@@ -94,7 +110,7 @@ int evsel__open_persistent(struct evsel *evsel, int start_cpu_map_idx, int end_c
 
 		if (fd == -ENOENT) {
 			instance->info.id = 0;
-			if (evsel__has_persistent(evsel))
+			if (evsel__leave_out_dropped(evsel))
 				continue;
 		}
 		if (fd < 0) {

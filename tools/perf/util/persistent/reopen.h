@@ -48,7 +48,6 @@ struct persistent_choice {
 	struct perf_thread_map	*threads;
 };
 
-int evlist__add_persistent(struct evlist *evlist, u32 id, int instance);
 int evlist__choose_persistent(struct evlist *evlist, u32 id,
 			      const struct persistent_choice *choice);
 struct evsel *evlist__parse_label(struct evlist *evlist, const char *label,
