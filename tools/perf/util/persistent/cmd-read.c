@@ -129,41 +129,35 @@ static void read_line__set_counts(struct read_line *line,
 	perf_counts_values__scale(&line->counts, /*scale=*/true, NULL);
 }
 
-/* Adds up a process' instances from @first on; false if one of them is before that. */
-static bool persistent_read__add_process(struct persistent_info *info, int first,
-					 struct read_line *process, u64 ena, u64 run)
+static int instance__cmp_process(const void *a, const void *b)
 {
-	for (int i = 0; i < info->nr; i++) {
-		struct read_line line = *process;
+	const struct perf_persistent_info *l = a, *r = b;
 
-		if (info->instances[i].member != process->member ||
-		    info->instances[i].tgid != info->instances[first].tgid)
-			continue;
-		if (i < first)
-			return false;
-		read_line__set_counts(&line, &info->instances[i], ena, run);
-		read_line__add(process, &line);
-	}
-	return true;
+	return (l->member > r->member) - (l->member < r->member) ?: l->tgid - r->tgid;
 }
 
 /* Adds up the instances of a member, and prints the sum of each process. */
 static int persistent_read__processes(struct persistent_read *read_counts, struct read_line *sum)
 {
 	struct persistent_info *info = &read_counts->info;
+	struct perf_persistent_info *instance = info->instances, *end = instance + info->nr;
 	u64 ena, run;
 	int err = persistent_read__task_times(read_counts, sum->member, &ena, &run);
 
-	for (int i = 0; i < info->nr && !err; i++) {
-		struct read_line process = *sum;
+	qsort(instance, info->nr, sizeof(*instance), instance__cmp_process);
+	while (instance < end && instance->member != sum->member)
+		instance++;
+	while (!err && instance < end && instance->member == sum->member) {
+		struct read_line process = *sum, line;
 
-		if (info->instances[i].member != sum->member)
-			continue;
-		process.process = info->instances[i].tgid;
+		process.process = instance->tgid;
 		process.raw = 0;
 		process.counts = (struct perf_counts_values) {};
-		if (!persistent_read__add_process(info, i, &process, ena, run))
-			continue;
+		do {
+			read_line__set_counts(&line, instance, ena, run);
+			read_line__add(&process, &line);
+		} while (++instance < end && instance->member == sum->member &&
+			 instance->tgid == process.process);
 		err = persistent_read__line(read_counts, &process);
 		read_line__add(sum, &process);
 	}
