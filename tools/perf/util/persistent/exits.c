@@ -48,6 +48,16 @@ static int persistent_exits__check(struct persistent_info *info)
 	return -ENODATA;
 }
 
+static size_t pid__hash(long key, void *ctx __maybe_unused)
+{
+	return key;
+}
+
+static bool pid__equal(long key1, long key2, void *ctx __maybe_unused)
+{
+	return key1 == key2;
+}
+
 /* Sources */
 
 static int exit_source__cmp(const void *a, const void *b)
@@ -88,7 +98,8 @@ static int persistent_exits__find_sources(struct persistent_exits *exits)
 			source->evsel = evsel;
 			source->info = &instance->info;
 			err = err ?: evsel__persistent_lost_records(evsel, idx, thread,
-								    &source->lost);
+								    &source->lost) ?:
+			      hashmap__set(&exits->children, instance->info.pid, NULL, NULL, NULL);
 			exits->lost += source->lost;
 			exits->cleared |= !!instance->info.cleared;
 		}
@@ -132,7 +143,8 @@ static struct exit_row *persistent_exits__new_row(struct persistent_exits *exits
 	row->thread = thread__get(thread);
 	thread__set_priv(thread, row);
 	rows[exits->nr_rows++] = row;
-	return row;
+	return hashmap__set(&exits->by_tid, thread__tid(thread), row, NULL, &row->before) ?
+	       NULL : row;
 }
 
 static struct exit_row *persistent_exits__row(struct persistent_exits *exits, pid_t pid,
@@ -173,6 +185,9 @@ static int persistent_exits__add_read(struct persistent_exits *exits,
 
 	row = persistent_exits__row(exits, read->pid, read->tid);
 	if (!row)
+		return -ENOMEM;
+	if (!row->target && hashmap__set(&exits->children, source->info->pid, row, NULL,
+					 &row->sibling))
 		return -ENOMEM;
 	row->target = source->info->pid;
 	exit_row__add(row, source->evsel, read->value, read->time_enabled, read->time_running);
@@ -278,15 +293,6 @@ static int persistent_exits__name_targets(struct persistent_exits *exits)
 	return 0;
 }
 
-static bool persistent_exits__is_target(struct persistent_exits *exits, pid_t tid)
-{
-	for (int i = 0; i < exits->nr_sources; i++) {
-		if (exits->sources[i].info->pid == tid)
-			return true;
-	}
-	return false;
-}
-
 /* Before Linux 7.3 a child ends without a record, and would count for its target. */
 static int persistent_exits__check_children(struct persistent_exits *exits)
 {
@@ -297,7 +303,7 @@ static int persistent_exits__check_children(struct persistent_exits *exits)
 
 		told += !!row->target;
 		untold += !row->target &&
-			  !persistent_exits__is_target(exits, thread__tid(row->thread));
+			  !hashmap__find(&exits->children, thread__tid(row->thread), NULL);
 	}
 	if (untold && !told && !exits->incomplete) {
 		pr_err("%s, id %u: this kernel does not record the counts of single tasks, which needs Linux 7.3\n",
@@ -311,25 +317,24 @@ static int persistent_exits__check_children(struct persistent_exits *exits)
 /* The last task with this number of which there is no record, or NULL */
 static struct exit_row *persistent_exits__target_row(struct persistent_exits *exits, pid_t pid)
 {
-	for (int i = exits->nr_rows - 1; i >= 0; i--) {
-		struct exit_row *row = exits->rows[i];
+	struct exit_row *row = NULL;
 
-		if (thread__tid(row->thread) == pid && (!row->target || row->is_target))
-			return row;
-	}
-	return NULL;
+	hashmap__find(&exits->by_tid, pid, &row);
+	while (row && row->target && !row->is_target)
+		row = row->before;
+	return row;
 }
 
 /* For how long an event of a target's children was enabled */
-static u64 persistent_exits__children_ena(struct persistent_exits *exits, struct exit_row *own,
+static u64 persistent_exits__children_ena(struct persistent_exits *exits,
 					  struct exit_source *source)
 {
+	struct exit_row *row = NULL;
 	u64 ena = 0;
 
-	for (int i = 0; i < exits->nr_rows; i++) {
-		if (exits->rows[i] != own && exits->rows[i]->target == source->info->pid)
-			ena += exits->rows[i]->counts[source->evsel->core.idx].ena;
-	}
+	hashmap__find(&exits->children, source->info->pid, &row);
+	for (; row; row = row->sibling)
+		ena += row->counts[source->evsel->core.idx].ena;
 	return ena;
 }
 
@@ -353,7 +358,7 @@ static int persistent_exits__add_target(struct persistent_exits *exits,
 	row->is_target = true;
 	if (exits->incomplete || info->count < source->val)
 		return 0;
-	ena = persistent_exits__children_ena(exits, row, source);
+	ena = persistent_exits__children_ena(exits, source);
 	ena = info->time_enabled > ena ? info->time_enabled - ena : 0;
 	run = info->time_running > source->run ? info->time_running - source->run : 0;
 	exit_row__add(row, source->evsel, info->count - source->val, ena, run);
@@ -396,6 +401,8 @@ int persistent_exits__read(struct persistent_exits *exits, u32 id)
 	int err;
 
 	*exits = (struct persistent_exits) {};
+	hashmap__init(&exits->by_tid, pid__hash, pid__equal, NULL);
+	hashmap__init(&exits->children, pid__hash, pid__equal, NULL);
 	err = persistent_info__init(&exits->info, id);
 	if (err) {
 		pr_err("cannot read session '%s': %s\n", exits->info.name,
@@ -426,6 +433,8 @@ void persistent_exits__exit(struct persistent_exits *exits)
 	}
 	zfree(&exits->rows);
 	zfree(&exits->sources);
+	hashmap__clear(&exits->by_tid);
+	hashmap__clear(&exits->children);
 	persistent_reader__exit(&exits->reader);
 	persistent_info__exit(&exits->info);
 	if (!exits->evlist)

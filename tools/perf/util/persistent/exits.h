@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <linux/types.h>
+#include "hashmap.h"
 #include "info.h"
 #include "json.h"
 #include "machine.h"
@@ -23,12 +24,16 @@ struct exit_count {
 /*
  * A task that has ended, with a count for each evsel of the session.
  *
- * @target: whose child it is, or what it is itself
+ * @target:  whose child it is, or what it is itself
+ * @before:  an earlier task with the same number
+ * @sibling: another child of the same target
  */
 struct exit_row {
 	struct thread		*thread;
 	pid_t			target;
 	bool			is_target;
+	struct exit_row		*before;
+	struct exit_row		*sibling;
 	struct exit_count	*counts;
 };
 
@@ -44,6 +49,8 @@ struct exit_source {
 };
 
 /*
+ * @by_tid:	the last row with this number
+ * @children:	of each target, the last row, or NULL
  * @lost:	records for which there was no room
  * @cleared:	records from before that are left out, and side-band is not
  * @waiting:	a target has ended, and has children that go on
@@ -58,6 +65,8 @@ struct persistent_exits {
 	int				nr_sources;
 	struct exit_row			**rows;
 	int				nr_rows;
+	struct hashmap			by_tid;
+	struct hashmap			children;
 	u64				lost;
 	bool				cleared;
 	bool				waiting;
