@@ -146,6 +146,17 @@ test_json() {
 	finish
 }
 
+test_many_events() {
+	begin "What a log tells of the events of many tasks is read at once"
+	must perf record --persistent="$name,full" -a -e cpu-clock -c 1000000 -m 1
+	must perf persistent flush -o "$dir/many" "$name"
+	awk 'BEGIN { for (i = 0; i < 100000; i++) print "l", 1000000 + i, 1 }' >> "$dir/many.pos"
+	must_succeed "flush error: *none" \
+		timeout 20 perf persistent status -i "$dir/many" "$name"
+	stop
+	finish
+}
+
 test_log_until_full() {
 	begin "A log until full takes the oldest, and what does not fit stays where it is"
 	must perf record --persistent="$name,discard" -a -e $exec_event -m 64
@@ -299,6 +310,7 @@ test_loop
 test_until_full
 test_clear
 test_json
+test_many_events
 
 need_tracepoints
 

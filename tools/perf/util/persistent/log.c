@@ -67,19 +67,30 @@ static int persistent_log__error(struct persistent_log *log, const char *what, i
 /* Returns where the number is kept, 0 if it is new, or NULL without memory. */
 u64 *persistent_log__mark(struct persistent_log *log, char what, u64 id)
 {
+	int from = 0, to = log->nr_marks;
 	struct persistent_log_mark *marks;
 
-	for (int i = 0; i < log->nr_marks; i++) {
-		if (log->marks[i].what == what && log->marks[i].id == id)
-			return &log->marks[i].value;
+	/* In the order of their ids, in which most are added */
+	while (from < to) {
+		int mid = (from + to) / 2;
+		struct persistent_log_mark *mark = &log->marks[mid];
+
+		if (mark->id == id && mark->what == what)
+			return &mark->value;
+		if (mark->id < id || (mark->id == id && mark->what < what))
+			from = mid + 1;
+		else
+			to = mid;
 	}
 
 	marks = realloc(log->marks, (log->nr_marks + 1) * sizeof(*marks));
 	if (!marks)
 		return NULL;
 	log->marks = marks;
-	marks[log->nr_marks] = (struct persistent_log_mark) { .what = what, .id = id };
-	return &marks[log->nr_marks++].value;
+	marks += from;
+	memmove(marks + 1, marks, (log->nr_marks++ - from) * sizeof(*marks));
+	*marks = (struct persistent_log_mark) { .what = what, .id = id };
+	return &marks->value;
 }
 
 int persistent_log__set(struct persistent_log *log, char what, u64 value)
