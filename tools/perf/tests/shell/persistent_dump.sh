@@ -309,6 +309,23 @@ test_old() {
 	finish
 }
 
+test_interrupted() {
+	begin "A dump that is interrupted leaves no file behind"
+	start
+	run_programs 20
+	for i in 1 2 3 4 5
+	do
+		perf persistent dump -q -o "$dir/cut" "$name" > /dev/null 2>&1 &
+		pid=$!
+		sleep "0.$i"
+		kill -TERM $pid 2> /dev/null
+		wait $pid
+	done
+	ls "$dir"/cut.?????? > /dev/null 2>&1 && fail "it leaves $(ls "$dir")"
+	stop
+	finish
+}
+
 test_build_ids() {
 	begin "stop --dump puts objects that have samples into the build-id cache, dump if told to"
 	start
@@ -337,6 +354,7 @@ test_horizon
 test_stop
 test_not_stopped
 test_old
+test_interrupted
 test_build_ids
 
 cleanup

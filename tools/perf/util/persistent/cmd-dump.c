@@ -34,7 +34,7 @@ static struct persistent_output dump_output;
 /* A snapshot that is interrupted leaves nothing behind. */
 static void dump__interrupted(int sig)
 {
-	if (dump_output.partial)
+	if (dump_output.partial[0])
 		unlink(dump_output.partial);
 	signal(sig, SIG_DFL);
 	raise(sig);
@@ -64,6 +64,9 @@ static void *dump_progress__run(void *arg)
 		if (!sem_timedwait(&progress->stop, &progress->next) || errno != ETIMEDOUT)
 			break;
 		total = READ_ONCE(progress->total);
+		/* Not known yet, or too little to tell */
+		if (total < 1 << 20)
+			continue;
 		if (fstat(progress->fd, &st))
 			break;
 		fprintf(stderr, "[ perf persistent dump: %u of %u MB written ]%s",

@@ -71,17 +71,11 @@ static int persistent_output__create(struct persistent_output *output)
 		return -EINVAL;
 	}
 
-	if (asprintf(&output->partial, "%s.XXXXXX", output->path) < 0) {
-		output->partial = NULL;
-		return -ENOMEM;
-	}
-
+	snprintf(output->partial, sizeof(output->partial), "%s.XXXXXX", output->path);
 	fd = mkstemp(output->partial);
 	if (fd < 0) {
-		int err = errno;
-
-		zfree(&output->partial);
-		return persistent_output__error(output, err);
+		output->partial[0] = '\0';
+		return persistent_output__error(output, errno);
 	}
 	close(fd);
 	return 0;
@@ -593,14 +587,14 @@ int persistent_output__close(struct persistent_output *output)
 		persistent_output__abort(output);
 		return err;
 	}
-	zfree(&output->partial);
+	output->partial[0] = '\0';
 	return 0;
 }
 
 void persistent_output__abort(struct persistent_output *output)
 {
 	persistent_output__end_session(output);
-	if (output->partial)
+	if (output->partial[0])
 		unlink(output->partial);
-	zfree(&output->partial);
+	output->partial[0] = '\0';
 }

@@ -2,6 +2,7 @@
 #ifndef __PERF_PERSISTENT_OUTPUT_H
 #define __PERF_PERSISTENT_OUTPUT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <linux/types.h>
 #include "data.h"
@@ -16,8 +17,8 @@ struct persistent_reader;
 
 /*
  * A perf.data that appears under its name when it is complete, and not at all
- * if it could not be written. With the path "-" it is written to standard output,
- * in the format for pipes.
+ * if it could not be written. Until then it is @partial, which is empty if there is none.
+ * With the path "-" it is written to standard output, in the format for pipes.
  */
 struct persistent_output {
 	struct perf_tool	tool;
@@ -27,7 +28,7 @@ struct persistent_output {
 	struct evlist		*evlist;
 	struct record_opts	opts;
 	const char		*path;
-	char			*partial;
+	char			partial[PATH_MAX + sizeof(".XXXXXX")];
 	u64			bytes;
 	u64			samples;
 	u64			lost;
