@@ -61,18 +61,31 @@ struct persistent_sizes {
 	u64	others;
 };
 
+/*
+ * A record of which the time is not known is later than the one before it: they are in
+ * the order in which they were written.
+ */
+static u64 persistent_buffer__time(struct persistent_buffer *buffer, union perf_event *event,
+				   u64 before)
+{
+	return persistent_event__time(buffer->evlist, event) ?: before + 1;
+}
+
 static void persistent_sizes__add(struct persistent_sizes *sizes, struct persistent_buffer *buffer,
 				  bool all)
 {
 	union perf_event *event = NULL;
+	u64 time = 0;
 
 	while ((event = persistent_buffer__next(buffer, event))) {
 		if (!all && event->header.type != PERF_RECORD_SAMPLE) {
 			sizes->others += event->header.size;
 			continue;
 		}
+		time = all ? persistent_buffer__time(buffer, event, time) :
+			     persistent_event__time(buffer->evlist, event);
 		sizes->samples[sizes->nr++] = (struct persistent_size) {
-			.time = persistent_event__time(buffer->evlist, event),
+			.time = time,
 			.size = event->header.size,
 		};
 	}
@@ -164,10 +177,11 @@ int persistent_reader__keep_size(struct persistent_reader *reader, u64 written, 
 static void persistent_buffer__leave_newer(struct persistent_buffer *buffer, u64 time)
 {
 	union perf_event *event = NULL;
-	u64 samples = 0, len;
+	u64 samples = 0, last = 0, len;
 
 	while ((event = persistent_buffer__next(buffer, event))) {
-		if (persistent_event__time(buffer->evlist, event) > time)
+		last = persistent_buffer__time(buffer, event, last);
+		if (last > time)
 			break;
 		samples += event->header.type == PERF_RECORD_SAMPLE;
 	}
@@ -206,8 +220,7 @@ int persistent_reader__keep_first(struct persistent_reader *reader, u64 written,
 				  bool *full)
 {
 	struct persistent_sizes sizes;
-	int err = persistent_sizes__init(&sizes, reader, true) ?:
-		  persistent_sizes__check_times(&sizes);
+	int err = persistent_sizes__init(&sizes, reader, true);
 	u64 total = written + sizeof(struct perf_event_header);
 
 	for (u64 i = 0; !err && i < sizes.nr; i++)
