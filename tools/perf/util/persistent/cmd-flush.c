@@ -268,11 +268,12 @@ static int flush__write(struct persistent_flush *flush, const char *path)
 	return err;
 }
 
-static void flush__report(struct persistent_flush *flush, const char *name)
+static void flush__report(struct persistent_flush *flush)
 {
 	pr_info("[ perf persistent flush: appended %.3f MB to %s (%llu samples) of %s, id %u ]\n",
 		flush->output.bytes / 1024.0 / 1024.0, flush->output.path,
-		(unsigned long long)flush->output.samples, name, flush->id);
+		(unsigned long long)flush->output.samples,
+		evlist__first(flush->evlist)->persistent->name, flush->id);
 	if (flush->full)
 		pr_info("[ %s is full: what does not fit stays in the buffers ]\n",
 			flush->log.path);
@@ -293,18 +294,16 @@ static int flush__run(u32 id, const char *path, const struct persistent_rotation
 		.reader	  = { .consume = true, .no_wait = true },
 		.log	  = { .fd = -1 },
 	};
-	char name[PERF_PERSISTENT_NAME_MAX] = "";
 	int err;
 
 	if (!flush.evlist)
 		return -ENOMEM;
 
-	persistent__name(id, name);
 	err = persistent__check_buffer(id) ?:
 	      persistent_reader__open(&flush.reader, flush.evlist, id) ?:
 	      flush__write(&flush, path);
 	if (!err)
-		flush__report(&flush, name);
+		flush__report(&flush);
 
 	persistent_output__abort(&flush.output);
 	persistent_reader__exit(&flush.reader);
