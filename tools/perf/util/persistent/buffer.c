@@ -19,7 +19,6 @@
 #include <linux/time64.h>
 #include <linux/zalloc.h>
 #include <internal/lib.h>
-#include <internal/xyarray.h>
 #include <sys/mman.h>
 #include "debug.h"
 #include "event.h"
@@ -92,21 +91,17 @@ static int persistent_buffer__query_another(struct persistent_buffer *buffer,
 	int err, idx, thread;
 	struct evsel *evsel;
 
-	evlist__for_each_entry(buffer->evlist, evsel) {
-		if (!evsel->persistent)
-			continue;
-		evsel__for_each_persistent(evsel, idx, thread, instance) {
-			int fd = *(int *)xyarray__entry(evsel->core.fd, idx, thread);
+	evlist__for_each_persistent(buffer->evlist, evsel, idx, thread, instance) {
+		int fd = evsel__persistent_fd(evsel, idx, thread);
 
-			if (instance->info.buffer_id != buffer->id)
-				continue;
-			err = persistent_buffer__query(fd, query);
-			if (err == -ENOENT)
-				continue;
-			buffer->fd = fd;
-			buffer->ask_all = true;
-			return err;
-		}
+		if (instance->info.buffer_id != buffer->id)
+			continue;
+		err = persistent_buffer__query(fd, query);
+		if (err == -ENOENT)
+			continue;
+		buffer->fd = fd;
+		buffer->ask_all = true;
+		return err;
 	}
 	return -ENOENT;
 }

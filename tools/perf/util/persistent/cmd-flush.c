@@ -98,24 +98,20 @@ static int flush__write_lost(struct persistent_flush *flush)
 	int err, idx, thread;
 	u64 lost, *before, since;
 
-	evlist__for_each_entry(flush->evlist, evsel) {
-		evsel__for_each_persistent(evsel, idx, thread, instance) {
-			before = persistent_log__mark(&flush->log, LOG_LOST,
-						      instance->info.event_id);
-			if (!before)
-				return -ENOMEM;
-			err = evsel__persistent_lost_records(evsel, idx, thread, &lost);
-			/* What was lost before a clear was cleared with the rest. */
-			since = max(*before, instance->base_lost);
-			lost += instance->base_lost;
-			if (!err && lost > since)
-				err = persistent_output__put_lost(&flush->output, evsel,
-								  instance->info.event_id,
-								  lost - since);
-			if (err)
-				return err;
-			*before = lost;
-		}
+	evlist__for_each_persistent(flush->evlist, evsel, idx, thread, instance) {
+		before = persistent_log__mark(&flush->log, LOG_LOST, instance->info.event_id);
+		if (!before)
+			return -ENOMEM;
+		err = evsel__persistent_lost_records(evsel, idx, thread, &lost);
+		/* What was lost before a clear was cleared with the rest. */
+		since = max(*before, instance->base_lost);
+		lost += instance->base_lost;
+		if (!err && lost > since)
+			err = persistent_output__put_lost(&flush->output, evsel,
+							  instance->info.event_id, lost - since);
+		if (err)
+			return err;
+		*before = lost;
 	}
 	return 0;
 }

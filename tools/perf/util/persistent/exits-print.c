@@ -165,7 +165,7 @@ void persistent_exits__json(struct persistent_exits *exits, struct json_out *out
 	json_out__number(out, "id", exits->info.id);
 	json_out__number(out, "age", exits->info.query.age);
 	json_out__number(out, "lost", exits->lost);
-	json_out__number(out, "lost-side-band", evlist__persistent_lost_side_band(exits->evlist));
+	json_out__number(out, "lost-side-band", evlist__persistent_lost(exits->evlist, true));
 	json_out__number(out, "overwritten-bytes", persistent_reader__lost_bytes(&exits->reader));
 	json_out__begin(out, "exits", '[');
 	for (int i = 0; i < exits->nr_rows; i++)

@@ -11,7 +11,6 @@
 #include <linux/zalloc.h>
 #include <perf/cpumap.h>
 #include <perf/threadmap.h>
-#include <internal/xyarray.h>
 #include <sys/ioctl.h>
 #include "debug.h"
 #include "evlist.h"
@@ -314,18 +313,12 @@ int evlist__enable_persistent(struct evlist *evlist)
 	int idx, thread, err;
 	struct evsel *evsel;
 
-	evlist__for_each_entry(evlist, evsel) {
-		if (!evsel->persistent)
+	evlist__for_each_persistent(evlist, evsel, idx, thread, instance) {
+		if (!ioctl(evsel__persistent_fd(evsel, idx, thread), PERF_EVENT_IOC_ENABLE, 0))
 			continue;
-		evsel__for_each_persistent(evsel, idx, thread, instance) {
-			int fd = *(int *)xyarray__entry(evsel->core.fd, idx, thread);
-
-			if (!ioctl(fd, PERF_EVENT_IOC_ENABLE, 0))
-				continue;
-			err = -errno;
-			pr_err("%s cannot be read: %s\n", evsel__name(evsel), strerror(-err));
-			return err;
-		}
+		err = -errno;
+		pr_err("%s cannot be read: %s\n", evsel__name(evsel), strerror(-err));
+		return err;
 	}
 	return 0;
 }

@@ -18,7 +18,6 @@
 #include <perf/threadmap.h>
 #include <internal/evlist.h>
 #include <internal/lib.h>
-#include <internal/xyarray.h>
 #include <sys/mman.h>
 #include "debug.h"
 #include "evlist.h"
@@ -241,7 +240,7 @@ static int evlist__poll_persistent(struct evlist *evlist, struct evsel *evsel, s
 	int idx, thread;
 
 	evsel__for_each_persistent(evsel, idx, thread, instance) {
-		int fd = *(int *)xyarray__entry(evsel->core.fd, idx, thread);
+		int fd = evsel__persistent_fd(evsel, idx, thread);
 
 		buffer = persistent_reader__find(reader, instance->info.buffer_id);
 		if (!buffer)
@@ -285,13 +284,14 @@ static int persistent_reader__begin(struct persistent_reader *reader)
 }
 
 /* Do not count losses from before this reader began. */
-static int evsel__base_persistent_lost(struct evsel *evsel)
+static int evlist__base_persistent_lost(struct evlist *evlist)
 {
 	struct persistent_instance *instance;
 	int idx, thread, err;
+	struct evsel *evsel;
 	u64 lost;
 
-	evsel__for_each_persistent(evsel, idx, thread, instance) {
+	evlist__for_each_persistent(evlist, evsel, idx, thread, instance) {
 		err = evsel__persistent_lost_records(evsel, idx, thread, &lost);
 		if (err)
 			return err;
@@ -308,24 +308,22 @@ int evlist__find_persistent_buffers(struct evlist *evlist)
 {
 	struct persistent_reader *reader = evlist__persistent(evlist);
 	struct evsel *evsel;
-	int err;
+	int err = 0;
 
 	if (!reader)
 		return 0;
 
 	evlist__for_each_entry(evlist, evsel) {
-		err = evsel->persistent ? evsel__add_persistent_ids(evlist, evsel) : 0;
-		if (!err && evsel->persistent && !reader->history)
-			err = evsel__base_persistent_lost(evsel);
-		if (err)
-			return err;
+		if (!err && evsel->persistent)
+			err = evsel__add_persistent_ids(evlist, evsel);
 	}
+	if (!err && !reader->history)
+		err = evlist__base_persistent_lost(evlist);
+	if (err)
+		return err;
 
-	err = evlist__check_persistent(evlist);
-	if (!err)
-		err = persistent_reader__init(reader, evlist);
-	if (!err)
-		err = persistent_reader__begin(reader);
+	err = evlist__check_persistent(evlist) ?: persistent_reader__init(reader, evlist) ?:
+	      persistent_reader__begin(reader);
 	evlist__core(evlist)->nr_reopened_mmaps = err ? 0 : reader->nr;
 	return err;
 }
@@ -353,24 +351,6 @@ int evlist__mmap_persistent(struct evlist *evlist, struct mmap_params *mp)
 	return err;
 }
 
-static u64 evlist__persistent_lost(struct evlist *evlist)
-{
-	struct persistent_instance *instance;
-	struct evsel *evsel;
-	u64 lost, total = 0;
-	int idx, thread;
-
-	evlist__for_each_entry(evlist, evsel) {
-		if (!evsel->persistent || !evsel->core.fd)
-			continue;
-		evsel__for_each_persistent(evsel, idx, thread, instance) {
-			if (!evsel__persistent_lost(evsel, idx, thread, &lost))
-				total += lost;
-		}
-	}
-	return total;
-}
-
 /* Report overwritten and dropped records separately. */
 void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp)
 {
@@ -381,7 +361,7 @@ void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp)
 		return;
 
 	bytes = persistent_reader__lost_bytes(reader);
-	lost = evlist__persistent_lost(evlist);
+	lost = evlist__persistent_lost(evlist, false);
 	if (bytes)
 		fprintf(fp, "[ overwritten before they could be read: %llu bytes ]\n", bytes);
 	if (lost)

@@ -108,7 +108,7 @@ void persistent_reader__print_horizon(struct persistent_reader *reader, FILE *fp
 	if (consumed)
 		fprintf(fp, "[ already flushed or consumed: %llu bytes ]\n",
 			(unsigned long long)consumed);
-	persistent_side_band__print_lost(evlist__persistent_lost_side_band(reader->evlist), fp);
+	persistent_side_band__print_lost(evlist__persistent_lost(reader->evlist, true), fp);
 	if (reader->horizon)
 		persistent_reader__print_early(reader, fp);
 }

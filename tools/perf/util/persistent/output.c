@@ -421,15 +421,13 @@ int persistent_output__write_lost(struct persistent_output *output)
 	struct evsel *evsel;
 	u64 lost;
 
-	evlist__for_each_entry(output->evlist, evsel) {
-		evsel__for_each_persistent(evsel, idx, thread, instance) {
-			err = evsel__persistent_lost_records(evsel, idx, thread, &lost);
-			if (!err && lost)
-				err = persistent_output__put_lost(output, evsel,
-								  instance->info.event_id, lost);
-			if (err)
-				return err;
-		}
+	evlist__for_each_persistent(output->evlist, evsel, idx, thread, instance) {
+		err = evsel__persistent_lost_records(evsel, idx, thread, &lost);
+		if (!err && lost)
+			err = persistent_output__put_lost(output, evsel, instance->info.event_id,
+							  lost);
+		if (err)
+			return err;
 	}
 	return 0;
 }

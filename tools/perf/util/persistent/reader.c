@@ -10,7 +10,6 @@
 #include <linux/perf_event.h>
 #include <linux/ring_buffer.h>
 #include <linux/zalloc.h>
-#include <internal/xyarray.h>
 #include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
@@ -44,12 +43,8 @@ static int persistent_reader__count(struct persistent_reader *reader)
 	struct evsel *evsel;
 	int idx, thread, nr = 0;
 
-	evlist__for_each_entry(reader->evlist, evsel) {
-		if (!evsel->persistent)
-			continue;
-		evsel__for_each_persistent(evsel, idx, thread, instance)
-			nr++;
-	}
+	evlist__for_each_persistent(reader->evlist, evsel, idx, thread, instance)
+		nr++;
 	return nr;
 }
 
@@ -134,15 +129,9 @@ int persistent_reader__init(struct persistent_reader *reader, struct evlist *evl
 	if (!reader->buffers)
 		return -ENOMEM;
 
-	evlist__for_each_entry(evlist, evsel) {
-		if (!evsel->persistent)
-			continue;
-		evsel__for_each_persistent(evsel, idx, thread, instance) {
-			int fd = *(int *)xyarray__entry(evsel->core.fd, idx, thread);
-
-			persistent_reader__add(reader, evsel, fd, &instance->info);
-		}
-	}
+	evlist__for_each_persistent(evlist, evsel, idx, thread, instance)
+		persistent_reader__add(reader, evsel, evsel__persistent_fd(evsel, idx, thread),
+				       &instance->info);
 
 	if (!reader->nr) {
 		pr_err("%s counts and has no buffer to read\n",

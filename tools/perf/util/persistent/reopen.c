@@ -29,6 +29,11 @@
 
 #define FD(e, x, y) (*(int *)xyarray__entry((e)->core.fd, x, y))
 
+int evsel__persistent_fd(struct evsel *evsel, int cpu_map_idx, int thread)
+{
+	return FD(evsel, cpu_map_idx, thread);
+}
+
 /* NULL where there is none, as of a task that was not on that CPU */
 struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx,
 						       int thread)
@@ -39,11 +44,14 @@ struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int 
 	return instance && instance->info.id ? instance : NULL;
 }
 
-/* What comes after this place that is no hole */
+/* What comes after this place that is no hole; NULL if it is not of a session */
 struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu_map_idx,
 						   int *thread)
 {
 	struct persistent_instance *instance;
+
+	if (!evsel->persistent)
+		return NULL;
 
 	do {
 		if (++*thread == perf_thread_map__nr(evsel->core.threads)) {
@@ -221,20 +229,18 @@ int evsel__persistent_lost(struct evsel *evsel, int cpu_map_idx, int thread, u64
 	return evsel__persistent_lost_records(evsel, cpu_map_idx, thread, lost);
 }
 
-u64 evlist__persistent_lost_side_band(struct evlist *evlist)
+/* Records of side-band or of all the rest, as far as it can be asked */
+u64 evlist__persistent_lost(struct evlist *evlist, bool side_band)
 {
 	struct persistent_instance *instance;
 	struct evsel *evsel;
 	u64 lost, total = 0;
 	int idx, thread;
 
-	evlist__for_each_entry(evlist, evsel) {
-		if (!evsel->persistent || !evsel->core.fd || !evsel__is_dummy_event(evsel))
-			continue;
-		evsel__for_each_persistent(evsel, idx, thread, instance) {
-			if (!evsel__persistent_lost_records(evsel, idx, thread, &lost))
-				total += lost;
-		}
+	evlist__for_each_persistent(evlist, evsel, idx, thread, instance) {
+		if (evsel->core.fd && evsel__is_dummy_event(evsel) == side_band &&
+		    !evsel__persistent_lost_records(evsel, idx, thread, &lost))
+			total += lost;
 	}
 	return total;
 }

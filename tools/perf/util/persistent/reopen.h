@@ -57,6 +57,7 @@ int evlist__check_persistent(struct evlist *evlist);
 int evlist__check_persistent_formats(struct evlist *evlist);
 void evlist__set_persistent_opts(struct evlist *evlist, struct record_opts *opts);
 
+int evsel__persistent_fd(struct evsel *evsel, int cpu_map_idx, int thread);
 struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx,
 						       int thread);
 struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu_map_idx,
@@ -69,12 +70,18 @@ void evsel__share_persistent_times(struct evsel *evsel);
 bool evsel__persistent_ended(struct evsel *evsel);
 int evsel__persistent_lost_records(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost);
 int evsel__persistent_lost(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost);
-u64 evlist__persistent_lost_side_band(struct evlist *evlist);
+u64 evlist__persistent_lost(struct evlist *evlist, bool side_band);
 int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel);
 void evsel__exit_persistent(struct evsel *evsel);
 
 #define evsel__for_each_persistent(evsel, idx, thread, instance)	\
 	for (idx = 0, thread = -1;					\
 	     (instance = evsel__next_persistent(evsel, &idx, &thread));)
+
+/* All instances of all evsels that are of a session; break leaves one evsel only. */
+#define evlist__for_each_persistent(evlist, evsel, idx, thread, instance)	\
+	for (evsel = evlist__empty(evlist) ? NULL : evlist__first(evlist); evsel; \
+	     evsel = evsel == evlist__last(evlist) ? NULL : evsel__next(evsel))	\
+		evsel__for_each_persistent(evsel, idx, thread, instance)
 
 #endif /* __PERF_PERSISTENT_REOPEN_H */
