@@ -145,11 +145,14 @@ test_set_errors() {
 	done
 	for bad in 1000 8 0x1ff rw -1
 	do
-		must_fail "^--mode $bad: invalid mode" perf persistent set "$name" --ttl 1h --mode "$bad"
+		must_fail "^--mode $bad: invalid mode" \
+			perf persistent set "$name" --ttl 1h --mode "$bad"
 	done
-	must_fail "^--owner no-such: unknown user" perf persistent set "$name" --ttl 1h --owner no-such
+	must_fail "^--owner no-such: unknown user" \
+		perf persistent set "$name" --ttl 1h --owner no-such
 	must_fail "^--owner 4294967295: unknown user" perf persistent set "$name" --owner 4294967295
-	must_fail "^--group no-such: unknown group" perf persistent set "$name" --ttl 1h --group no-such
+	must_fail "^--group no-such: unknown group" \
+		perf persistent set "$name" --ttl 1h --group no-such
 	for bad in No-Such period p12
 	do
 		must_fail "^--name $bad: " perf persistent set "$name" --ttl 1h --name $bad

@@ -181,7 +181,7 @@ test_growth() {
 }
 
 test_tiny_loop() {
-	begin "Following a buffer that is overwritten faster than it is read: said, and nothing torn"
+	begin "Following a buffer that is overwritten faster than it is read: nothing is torn"
 	must perf record --persistent="$name" -a -e cpu-clock -c 100000 -g -m 1
 	must perf record -e "persistent/$name/" -o "$dir/data" sleep 1
 	grep -q "overwritten before they could be read: [1-9]" "$dir/out" ||

@@ -450,8 +450,8 @@ test_ttl() {
 	must perf record --persistent="$name",discard,ttl=1s -a -e cpu-clock
 	wait_for is_gone "$name" || fail "it does not end"
 	for bad in ttl=0 ttl=-1 ttl= ttl=1ms ttl=99999999999999999999 ttl=200000d time=1 ttl \
-		   full overwrite loop discard=1 mode=0999 mode=01000 mode=-1 mode= mode=rw-r----- group=no-such-group \
-		   group= group owner=no-such-user owner= \
+		   full overwrite loop discard=1 mode=0999 mode=01000 mode=-1 mode= mode=rw-r----- \
+		   group=no-such-group group= group owner=no-such-user owner= \
 		   sideband sideband= sideband=0 sideband=0K sideband=-4 sideband=5T sideband=x \
 		   sideband=10Kx sideband=+4 sideband=1e3
 	do
@@ -491,7 +491,8 @@ test_words() {
 	do
 		must_fail "'$word' is a term of events" perf stat --persistent=$word -e cpu-clock
 	done
-	for word in discard sideband ttl mode group owner =discard discard,ttl=1s ttl=1s mode=0640,discard
+	for word in discard sideband ttl mode group owner =discard discard,ttl=1s ttl=1s \
+		    mode=0640,discard
 	do
 		must_fail "--persistent=,${word#=}\|--persistent=,${word%%,*}" \
 			perf record --persistent="$word" -e cpu-clock

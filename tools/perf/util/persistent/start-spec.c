@@ -147,11 +147,9 @@ static int persistent_spec__parse_one(struct persistent_spec *spec, const char *
 	wrong = persistent_spec__parse_option(spec, word, value);
 	if (!wrong)
 		return 0;
-	if (!*wrong)
-		wrong =
-			"unknown option; discard, sideband=SIZE, ttl=N[s|m|h|d], mode=MODE, group=GROUP and owner=USER can follow the name";
 	pr_err("--persistent=%s: '%s%s%s': %s\n", text, word, value ? "=" : "", value ?: "",
-	       wrong);
+	       *wrong ? wrong :
+	       "unknown option; discard, sideband=SIZE, ttl=N[s|m|h|d], mode=MODE, group=GROUP and owner=USER can follow the name");
 	return -EINVAL;
 }
 

@@ -241,7 +241,8 @@ int persistent_start__renew(struct persistent_start *start)
 int persistent_start__commit(struct persistent_start *start)
 {
 	const struct perf_persistent_set *set = &start->spec.set;
-	int err = persistent_start__set(start, PERF_PERSISTENT_SET_COMMITTED | set->flags, set->ttl);
+	u32 flags = PERF_PERSISTENT_SET_COMMITTED | set->flags;
+	int err = persistent_start__set(start, flags, set->ttl);
 
 	if (err)
 		pr_err("id %u ended before it was set up: %s\n", start->id, strerror(-err));
