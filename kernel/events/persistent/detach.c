@@ -209,6 +209,9 @@ static int insert_instance(struct perf_persistent_session *session,
 
 	if (perf_persistent_instance_of(event))
 		return -EEXIST;
+	/* Another session took it meanwhile, and has expired. */
+	if (event->persistent->ended)
+		return -ENODEV;
 	is_new = !session->next_instance;
 	/* It ended since it was looked up. */
 	if (!is_new && !perf_persistent_session_lives(session))

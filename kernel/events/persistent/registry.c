@@ -277,18 +277,19 @@ struct perf_event *perf_persistent_get_next(struct perf_persistent_session *sess
 {
 	struct perf_persistent_instance *inst;
 
-	cond_resched();
-	guard(mutex)(&perf_persistent_mutex);
+	for (;;) {
+		cond_resched();
+		guard(mutex)(&perf_persistent_mutex);
 
-	do {
 		inst = instance_from(session, *nr);
 		if (!inst)
 			return NULL;
 		*nr = inst->nr + 1;
-	} while (member && inst->member->nr != member - 1);
-	refcount_inc(&inst->event->persistent->users);
-
-	return inst->event;
+		if (!member || inst->member->nr == member - 1) {
+			refcount_inc(&inst->event->persistent->users);
+			return inst->event;
+		}
+	}
 }
 
 /*

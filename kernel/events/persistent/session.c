@@ -32,6 +32,9 @@
  */
 static struct workqueue_struct *perf_persistent_wq;
 
+/* Instances of a session that end at the same time */
+#define PERF_PERSISTENT_EXPIRE_WORKS	64
+
 static void instance_expire(struct work_struct *work);
 
 /* Instances */
@@ -279,18 +282,6 @@ static enum hrtimer_restart session_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/* The event ends like one that loses its last user, but files still refer to it. */
-static void instance_expire(struct work_struct *work)
-{
-	struct perf_persistent_instance *inst;
-
-	inst = container_of(work, struct perf_persistent_instance, expire);
-	atomic_long_inc(&inst->event->refcount);
-	perf_event_release_kernel(inst->event);
-	wake_up_all(&inst->event->waitq);
-	perf_persistent_instance_finish(inst);
-}
-
 static struct perf_persistent_instance *
 unlink_first_if_over(struct perf_persistent_session *session)
 {
@@ -299,10 +290,12 @@ unlink_first_if_over(struct perf_persistent_session *session)
 	guard(mutex)(&perf_persistent_mutex);
 
 	/* It may have been given more time while the work was queued, but not since. */
-	if (!session->expired &&
-	    (!session->deadline || ktime_get_boottime_ns() < session->deadline))
-		return NULL;
-	session->expired = true;
+	if (!session->expired) {
+		if (!session->deadline || ktime_get_boottime_ns() < session->deadline)
+			return NULL;
+		session->expired = true;
+		trace_persistent_expire(session->id, 0);
+	}
 
 	inst = perf_persistent_instance_first(session);
 	if (inst) {
@@ -313,21 +306,38 @@ unlink_first_if_over(struct perf_persistent_session *session)
 	return inst;
 }
 
+static bool expire_one(struct perf_persistent_session *session)
+{
+	struct perf_persistent_instance *inst = unlink_first_if_over(session);
+
+	return inst && queue_work(perf_persistent_wq, &inst->expire);
+}
+
+/* The event ends like one that loses its last user, but files still refer to it. */
+static void instance_expire(struct work_struct *work)
+{
+	struct perf_persistent_instance *inst;
+
+	inst = container_of(work, struct perf_persistent_instance, expire);
+	atomic_long_inc(&inst->event->refcount);
+	perf_event_release_kernel(inst->event);
+	wake_up_all(&inst->event->waitq);
+	expire_one(inst->session);
+	perf_persistent_instance_finish(inst);
+}
+
 /*
- * Each instance has a work of its own: a reader who stalls the context of one must
- * not keep the others counting.
+ * Each instance has a work of its own, so that a reader who stalls the context of one
+ * does not keep the others counting; but a session has no more than a share of the
+ * workers, so that whoever stalls all of them does not keep other sessions alive.
  */
 static void session_expire(struct work_struct *work)
 {
-	struct perf_persistent_instance *inst;
 	struct perf_persistent_session *session;
 
 	session = container_of(work, struct perf_persistent_session, expire);
-	inst = unlink_first_if_over(session);
-	if (inst)
-		trace_persistent_expire(session->id, 0);
-	for (; inst; inst = unlink_first_if_over(session))
-		queue_work(perf_persistent_wq, &inst->expire);
+	for (int i = 0; i < PERF_PERSISTENT_EXPIRE_WORKS && expire_one(session); i++)
+		;
 	kobject_put(&session->kobj);
 }
 

@@ -16,6 +16,7 @@
 #include <linux/ioctl.h>
 #include <linux/mm.h>
 #include <linux/poll.h>
+#include <linux/sched/signal.h>
 #include <linux/security.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -437,13 +438,25 @@ static int view_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
+/* An event that was attached belongs to the process that did so; in a session to none. */
+static bool view_is_owned(struct perf_event *event)
+{
+	struct task_struct *owner;
+
+	guard(rcu)();
+	/* As in perf_remove_from_owner() */
+	owner = smp_load_acquire(&event->owner);
+
+	return owner && same_thread_group(owner, current);
+}
+
 /*
- * An event that was attached belongs to the task that did so. Others who still have
- * a view of it could otherwise detach it, own the session, and end the event.
+ * Others who still have a view of an event that was attached could otherwise detach it,
+ * own the session, and end the event.
  */
 static int view_may_detach(struct perf_event *event)
 {
-	if (READ_ONCE(event->owner) == current || perfmon_capable())
+	if (view_is_owned(event) || perfmon_capable())
 		return 0;
 
 	return perf_persistent_instance_of(event) ? -EEXIST : -EACCES;
@@ -493,12 +506,12 @@ static long view_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	}
 }
 
-static struct file *perf_file_of(struct perf_event *event)
+static struct file *perf_file_of(struct perf_event *event, int f_flags)
 {
 	struct file *file;
 
 	refcount_inc(&event->persistent->users);
-	file = anon_inode_getfile("[perf_event]", &perf_fops, event, O_RDWR);
+	file = anon_inode_getfile("[perf_event]", &perf_fops, event, f_flags);
 	if (IS_ERR(file))
 		perf_persistent_put_user(event);
 
@@ -511,19 +524,15 @@ static int view_mmap(struct file *file, struct vm_area_struct *vma)
 	struct file *perf_file;
 	int err;
 
-	/*
-	 * Whoever moves data_tail decides what others get to see. A mapping of an event
-	 * without a buffer gives it one, which changes the event.
-	 */
-	if ((vma->vm_flags & VM_WRITE) || !READ_ONCE(view->event->rb)) {
-		err = perf_persistent_may_write(view->event);
-		if (err)
-			return err;
-	}
+	/* Whoever moves data_tail decides what others get to see. */
+	err = view_is_owned(view->event) ? 0 : perf_persistent_may_write(view->event);
+	if (err && (vma->vm_flags & VM_WRITE))
+		return err;
 	if (!(vma->vm_flags & VM_WRITE))
 		vm_flags_clear(vma, VM_MAYWRITE);
 
-	perf_file = perf_file_of(view->event);
+	/* Without FMODE_WRITE, perf_mmap() makes no buffer: that would change the event. */
+	perf_file = perf_file_of(view->event, err ? O_RDONLY : O_RDWR);
 	if (IS_ERR(perf_file))
 		return PTR_ERR(perf_file);
 

@@ -250,12 +250,14 @@ TEST_F(access, view_of_what_was_attached)
 	EXPECT_LT(0, detach(view));
 }
 
-/* What I attached through a view I can detach through it again. */
+/* What I attached through a view I can map and detach through it. */
 TEST_F(access, view_of_what_i_attached)
 {
 	int view = reopen(self->id);
+	struct ring r;
 
 	ASSERT_EQ(0, attach(view));
+	ASSERT_EQ(0, ring_map(&r, view, 1, PROT_READ | PROT_WRITE));
 	EXPECT_LT(0, detach(view));
 }
 

@@ -257,19 +257,22 @@ TEST_F(mode, consumer)
 /* A view only shows what there is: to give an event a buffer takes the right to control. */
 TEST_F(mode, no_buffer)
 {
-	struct ring r;
+	struct ring owner, reader;
 	int view;
 
 	ASSERT_EQ(0, session_mode(self->view, 0640));
 	ASSERT_EQ(0, become_in(OTHER, GROUP, GROUP));
 	view = reopen(self->id);
 	ASSERT_LE(0, view);
-	EXPECT_EQ(-EACCES, ring_map(&r, view, 1, PROT_READ));
+	EXPECT_EQ(-EACCES, ring_map(&reader, view, 1, PROT_READ));
 
 	ASSERT_EQ(0, become_in(USER, GROUP, GROUP));
-	ASSERT_EQ(0, ring_map(&r, self->view, 1, PROT_READ));
+	ASSERT_EQ(0, ring_map(&owner, self->view, 1, PROT_READ));
 	ASSERT_EQ(0, become_in(OTHER, GROUP, GROUP));
-	EXPECT_EQ(0, ring_map(&r, view, 1, PROT_READ));
+	ASSERT_EQ(0, ring_map(&reader, view, 1, PROT_READ));
+	EXPECT_EQ(0, ring_unmap(&owner));
+	EXPECT_EQ(0, ring_unmap(&reader));
+	EXPECT_EQ(-EACCES, ring_map(&reader, view, 1, PROT_READ));
 }
 
 TEST_HARNESS_MAIN
