@@ -148,7 +148,7 @@ test_json() {
 
 test_many_events() {
 	begin "What a log tells of the events of many tasks is read at once"
-	must perf record --persistent="$name,full" -a -e cpu-clock -c 1000000 -m 1
+	must perf record --persistent="$name,discard" -a -e cpu-clock -c 1000000 -m 1
 	must perf persistent flush -o "$dir/many" "$name"
 	awk 'BEGIN { for (i = 0; i < 100000; i++) print "l", 1000000 + i, 1 }' >> "$dir/many.pos"
 	must_succeed "flush error: *none" \

@@ -159,7 +159,7 @@ test_chosen() {
 	first=$!
 	bench_later 7
 	second=$!
-	must perf record --persistent="$name,full" -c 1 -m 64 -e $call -p $first,$second
+	must perf record --persistent="$name,discard" -c 1 -m 64 -e $call -p $first,$second
 	follow process perf record -q -e "persistent/$name/" -p $second -o "$dir/process"
 	touch "$dir/go"
 	wait $first || fail "the first process fails"

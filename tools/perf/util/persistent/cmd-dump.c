@@ -63,14 +63,14 @@ static void *dump_progress__run(void *arg)
 		progress->next.tv_sec++;
 		if (!sem_timedwait(&progress->stop, &progress->next) || errno != ETIMEDOUT)
 			break;
-		total = READ_ONCE(progress->total);
-		/* Not known yet, or too little to tell */
-		if (total < 1 << 20)
-			continue;
 		if (fstat(progress->fd, &st))
 			break;
-		fprintf(stderr, "[ perf persistent dump: %u of %u MB written ]%s",
-			(u32)(min((u64)st.st_size, total) >> 20), (u32)(total >> 20), end);
+		total = READ_ONCE(progress->total);
+		if (total)
+			fprintf(stderr, "[ perf persistent dump: %.3f of %.3f MB written ]%s",
+				min((u64)st.st_size, total) / 1048576.0, total / 1048576.0, end);
+		else
+			fprintf(stderr, "[ perf persistent dump: copying the buffers ]%s", end);
 		progress->shown = true;
 	}
 	return NULL;
