@@ -120,14 +120,11 @@ int perf_persistent_may_open(struct perf_event *event)
 	return err == -EPERM ? -EACCES : err;
 }
 
-/*
- * Permissions for the events that write to the buffer of @event, but are not in @session;
- * -EBUSY if one of them is in another session, -EEXIST if @event is in one.
- */
-static int sharer_needs(struct perf_event *event, struct perf_buffer *rb,
-			const struct perf_persistent_session *session)
+/* Permissions for the events that write to @rb, but are not in @session */
+static unsigned int sharer_needs(struct perf_buffer *rb,
+				 const struct perf_persistent_session *session,
+				 struct task_struct *target)
 {
-	struct task_struct *target = perf_persistent_target(event);
 	const struct perf_persistent_instance *inst;
 	struct task_struct *other_target;
 	unsigned int needs = 0, nr = 0;
@@ -144,8 +141,6 @@ static int sharer_needs(struct perf_event *event, struct perf_buffer *rb,
 		inst = perf_persistent_instance_of(other);
 		if (inst && inst->session == session)
 			continue;
-		if (inst)
-			return other == event ? -EEXIST : -EBUSY;
 		needs |= perf_persistent_needs(other);
 		other_target = perf_persistent_target(other);
 		if (other_target && (!target || !same_thread_group(target, other_target)))
@@ -157,27 +152,26 @@ static int sharer_needs(struct perf_event *event, struct perf_buffer *rb,
 
 /*
  * Whether an event that is going to be detached may bring its buffer into @session,
- * which the caller may control: 0, -EACCES, -EBUSY, -EEXIST.
+ * which the caller may control: 0, -EACCES.
  *
  * A buffer shows the records of all events that write to it, so the caller must
  * be allowed to open those that are not in the session. Events that are
  * redirected to the buffer later need no check: that takes the file that was
- * detached, so whoever does it shares the event on purpose. The buffer of
- * another session would be read by those who may read that one.
+ * detached, so whoever does it shares the event on purpose.
  */
 int perf_persistent_may_share(struct perf_event *event,
 			      const struct perf_persistent_session *session)
 {
 	struct perf_buffer *rb = READ_ONCE(event->rb) ? ring_buffer_get(event) : NULL;
+	unsigned int needs;
 	int err;
 
 	if (!rb)
 		return 0;
 
-	err = sharer_needs(event, rb, session);
+	needs = sharer_needs(rb, session, perf_persistent_target(event));
 	ring_buffer_put(rb);
-	if (err > 0)
-		err = perf_event_allow(err);
+	err = perf_event_allow(needs);
 
 	return err == -EPERM ? -EACCES : err;
 }

@@ -94,13 +94,18 @@ static int check_buffer(struct perf_event *event, struct perf_buffer *rb, u32 nr
 /*
  * Take a pseudo-mapping of the buffer that @event has: all or nothing.
  */
-static int pin_existing(struct perf_event *event, struct perf_buffer *rb, u32 nr_pages)
+static int pin_existing(struct perf_event *event, struct perf_buffer *rb,
+			const struct perf_persistent_session *session, u32 nr_pages)
 {
 	int err;
 
 	lockdep_assert_held(&event->mmap_mutex);
 	guard(mutex)(&rb->pin_mutex);
 	guard(mutex)(&perf_persistent_charge_mutex);
+
+	/* Those who may read the other session would see the records of this event. */
+	if (rb->nr_pins && rb->pin_session != session)
+		return -EBUSY;
 
 	/* perf_buffer_end() needs mmap_mutex before it can uncharge the buffer. */
 	err = check_buffer(event, rb, nr_pages);
@@ -113,6 +118,7 @@ static int pin_existing(struct perf_event *event, struct perf_buffer *rb, u32 nr
 		return -ENOENT;
 
 	rb->nr_pins++;
+	rb->pin_session = session;
 	charge_user(rb);
 
 	return 0;
@@ -245,7 +251,7 @@ void perf_persistent_buffer_free(struct perf_buffer *rb)
 }
 
 /*
- * Keep the buffer of an event that enters the registry: the one that it has, of @nr_pages
+ * Keep the buffer of an event that enters @session: the one that it has, of @nr_pages
  * data pages or any number with 0, else *@new, which is NULL on return if it was taken.
  *
  * Returns 1 if perf_event::rb is pinned, 0 if there is none, or
@@ -253,11 +259,14 @@ void perf_persistent_buffer_free(struct perf_buffer *rb)
  *           is written forward and overwritten
  * -EACCES   the buffer of another user, or an overwrite buffer that is or was mapped
  *           writable
- * -EBUSY    a discard buffer with several writable mappings
+ * -EBUSY    the buffer of another session, or a discard buffer with several writable
+ *           mappings
  * -EPERM    no more memory can be locked
  * -ENOBUFS  the buffer has ended meanwhile: try again
  */
-int perf_persistent_buffer_pin(struct perf_event *event, u32 nr_pages, struct perf_buffer **new)
+int perf_persistent_buffer_pin(struct perf_event *event,
+			       const struct perf_persistent_session *session, u32 nr_pages,
+			       struct perf_buffer **new)
 {
 	int err;
 
@@ -268,7 +277,7 @@ int perf_persistent_buffer_pin(struct perf_event *event, u32 nr_pages, struct pe
 	guard(mutex)(&event->mmap_mutex);
 
 	if (event->rb) {
-		err = pin_existing(event, event->rb, nr_pages);
+		err = pin_existing(event, event->rb, session, nr_pages);
 		if (err == -ENOENT) {
 			/* Its last mapping is going; perf_mmap() does the same. */
 			ring_buffer_attach(event, NULL);
@@ -277,6 +286,7 @@ int perf_persistent_buffer_pin(struct perf_event *event, u32 nr_pages, struct pe
 		if (err)
 			return err;
 	} else if (*new) {
+		(*new)->pin_session = session;
 		perf_event_set_buffer(event, *new);
 		*new = NULL;
 	} else {

@@ -100,6 +100,9 @@ static int check_state(struct perf_event *event)
 {
 	lockdep_assert_held(&event->ctx->mutex);
 
+	if (perf_persistent_instance_of(event))
+		return -EEXIST;
+
 	if (event->persistent->ended || event->state <= PERF_EVENT_STATE_REVOKED)
 		return -ENODEV;
 
@@ -207,8 +210,6 @@ static int insert_instance(struct perf_persistent_session *session,
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	if (perf_persistent_instance_of(event))
-		return -EEXIST;
 	/* Another session took it meanwhile, and has expired. */
 	if (event->persistent->ended)
 		return -ENODEV;
@@ -253,7 +254,7 @@ static int detach_locked(struct perf_event *event, struct detach_parts *p,
 	if (err)
 		return err;
 
-	err = perf_persistent_buffer_pin(event, d->nr_pages, &p->rb);
+	err = perf_persistent_buffer_pin(event, p->session, d->nr_pages, &p->rb);
 	if (err < 0)
 		return err;
 	if (err)

@@ -320,7 +320,8 @@ void perf_persistent_uncharge(struct perf_persistent_instance *inst);
 /* buffer.c */
 struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 nr_pages);
 void perf_persistent_buffer_free(struct perf_buffer *rb);
-int perf_persistent_buffer_pin(struct perf_event *event, u32 nr_pages,
+int perf_persistent_buffer_pin(struct perf_event *event,
+			       const struct perf_persistent_session *session, u32 nr_pages,
 			       struct perf_buffer **new);
 void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *rb);
 
