@@ -200,14 +200,27 @@ add_and_drop() {
 	done > "$dir/changed" 2>&1
 }
 
-test_opened() {
-	begin "A session can be opened while its processes change"
-	start_idle perf record --persistent="$name" -c 1 -m 16 -e $call -e syscalls:sys_enter_write
+# change FUNCTION...: call it with another process, in the background
+change() {
 	sleep 1000 &
 	other=$!
 	touch "$dir/change"
-	add_and_drop $other &
+	"$@" $other &
 	changing=$!
+}
+
+end_change() {
+	rm "$dir/change"
+	wait $changing
+	grep -v "^$name: id" "$dir/changed" && fail "it cannot be changed"
+	kill $other $idle
+	stop
+}
+
+test_opened() {
+	begin "A session can be opened while its processes change"
+	start_idle perf record --persistent="$name" -c 1 -m 16 -e $call -e syscalls:sys_enter_write
+	change add_and_drop
 	for _ in $(seq 5)
 	do
 		must perf record -e "persistent/$name/" -o "$dir/opened" -- true
@@ -216,11 +229,7 @@ test_opened() {
 		must perf persistent dump -o "$dir/dumped" "$name"
 		must perf persistent list -v "$name"
 	done
-	rm "$dir/change"
-	wait $changing
-	grep -v "^$name: id" "$dir/changed" && fail "it cannot be changed"
-	kill $other $idle
-	stop
+	end_change
 	finish
 }
 
@@ -244,11 +253,7 @@ test_replaced() {
 	begin "A session can be opened while its only process is replaced by another"
 	start_idle perf record --persistent="$name" -c 1 -m 16 -e $call \
 		-e syscalls:sys_enter_write -e syscalls:sys_enter_read
-	sleep 1000 &
-	other=$!
-	touch "$dir/change"
-	replace $idle $other &
-	changing=$!
+	change replace $idle
 	for _ in $(seq 10)
 	do
 		may_find_none perf record -e "persistent/$name/" -o "$dir/opened" -- true
@@ -257,11 +262,7 @@ test_replaced() {
 		may_find_none perf persistent status "$name"
 		must perf persistent read "$name"
 	done
-	rm "$dir/change"
-	wait $changing
-	grep -v "^$name: id" "$dir/changed" && fail "it cannot be changed"
-	kill $other $idle
-	stop
+	end_change
 	finish
 }
 
