@@ -23,15 +23,16 @@ KERNELS = $(or $(K),plain$(if $(BASE),, debug arm64$(if $(ALL), arm64-debug)))
 x86_64 = $(filter-out arm64%,$(KERNELS))
 arm64 = $(patsubst arm64-%,%,$(patsubst arm64,arm64-plain,$(filter arm64%,$(KERNELS))))
 
-# Parts, of which "kernels" stands for these, for each architecture that they have
-build = @set -e; $(foreach arch,x86_64 arm64,$(if $($(arch)),scripts/build --arch $(arch) $(subst kernels,$($(arch)),$(1));))
+# What a target builds is in PARTS, so that deps and tree know of it and say at once what there
+# is no room for. Here "kernels" stands for those of the architectures that they have.
+parts = $(foreach arch,x86_64 arm64,$(if $($(arch)),$(addprefix $(arch)/,$(subst kernels,$($(arch)),$(1)))))
 
 # What was given to this make is not for the kernel's.
 MAKEOVERRIDES :=
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
-.PHONY: help run test stress sanitize shell check bisect series baseline bench deb installed tree refresh port deps kernel perf selftests guest clean
+.PHONY: help run test stress sanitize shell check bisect series baseline bench deb installed tree refresh port deps room kernel perf selftests guest clean
 
 help: ## Show this text
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r name text; do \
@@ -39,33 +40,39 @@ help: ## Show this text
 	@sed -nE 's/^# ([A-Z]+=[A-Z0-9]+) +(.*)/  \1 \2/p' Makefile | while read -r name text; do \
 		printf '  %-15s %s\n' "$$name" "$$text"; done
 
+run: PARTS = plain perf selftests guest
 run: deps tree ## Show a session in the guest: record, count, let programs run, look, stop
-	@scripts/build plain perf selftests guest
+	@scripts/build $(PARTS)
 	@vm/run --add vm/demo -- sh /root/demo
 
+test: PARTS = $(call parts,kernels perf selftests guest) $(if $(filter plain,$(KERNELS)),$(if $(BASE),,readers))
 test: deps tree ## Run all tests, on plain and debug kernels
-	$(call build,kernels perf selftests guest)
-	$(if $(filter plain,$(KERNELS)),$(if $(BASE),,@scripts/build readers))
+	@scripts/build $(PARTS)
 	@tests/run $(KERNELS)
 
 stress: KERNELS = $(or $(K),$(if $(BASE),plain,debug))
+stress: PARTS = $(call parts,kernels perf selftests guest)
 stress: deps tree ## Run the stress test for MINUTES, on the debug kernel
-	$(call build,kernels perf selftests guest)
+	@scripts/build $(PARTS)
 	@PERSISTENT_STRESS_SECONDS=$$(($(MINUTES) * 60)) T=persistent_stress tests/run $(KERNELS)
 
+sanitize: PARTS = plain perf selftests guest sanitized
 sanitize: deps tree ## Run perf's tests with a perf that looks for errors of its own (ASan, UBSan)
-	@scripts/build plain perf selftests guest sanitized
+	@scripts/build $(PARTS)
 	@tests/run sanitized
 
 shell: KERNELS = $(or $(K),plain)
+shell: PARTS = $(call parts,kernels perf selftests guest)
 shell: deps tree ## Boot the guest with a shell at your terminal
-	$(call build,kernels perf selftests guest)
+	@scripts/build $(PARTS)
 	@vm/run $(if $(arm64),--arch arm64) --kernel $(x86_64)$(arm64)
 
+check: PARTS = $(if $(BASE),,plain perf selftests guest)
 check: deps tree ## Check the series as its maintainers' scripts would
-	$(if $(BASE),,@scripts/build plain perf selftests guest)
+	@scripts/build $(PARTS)
 	@tests/run check
 
+bisect: PARTS = bisect
 bisect: deps tree ## Build what each commit of the series touches, by itself; with ALL=1 in more ways
 	@scripts/bisect
 
@@ -74,51 +81,62 @@ series: deps tree ## Write the series as mails, a folder for each part and all i
 
 # Both are of the newest.
 baseline bench: override BASE :=
+baseline: PARTS = selftests base
 baseline: deps tree ## Without the series: what perf's own suites say, and if each fix's test fails
-	@scripts/build selftests base
+	@scripts/build $(PARTS)
 	@O=$(O)/base vm/run --timeout 3000 --add tests/suites -- sh /root/suites >$(O)/suites.base
 	@mv $(O)/suites.base tests/suites.base
 	@tests/unfixed
 
+bench: PARTS = $(addprefix arm64/,plain off perf selftests guest bench base)
 bench: deps tree ## Measure what it costs, beside the base: bench/results.md
-	@scripts/build --arch arm64 plain off perf selftests guest bench base
+	@scripts/build $(PARTS)
 	@bench/run arm64
 
+# More packages are needed.
+deb installed: MORE = deb
+deb: PARTS = deb
 deb: deps tree ## Build Debian packages of the kernel and perf, for a machine of your own
-	@scripts/deps deb
-	@CONFIG='$(CONFIG)' scripts/build deb
+	@CONFIG='$(CONFIG)' scripts/build $(PARTS)
 
+installed: PARTS = machine
 installed: deps tree ## Install such packages on Debian with systemd, use, upgrade, remove them
-	@scripts/deps deb
-	@scripts/build machine
+	@scripts/build $(PARTS)
 	@tests/run installed
 
 # perf, the selftests and the new files are the newest's for any base.
-tree: ## Make or update the kernel tree with the series as a branch, in the build folder
+tree: room ## Make or update the kernel tree with the series as a branch, in the build folder
 	@$(if $(BASE),BASE= LINUX= scripts/series tree)
 	@scripts/series tree
 
 refresh: ## Write that branch back into patches/ and the new files
 	@scripts/series refresh
 
-port: ## Carry what has changed in the newest base's series over to BASE
+port: room ## Carry what has changed in the newest base's series over to BASE
 	@BASE= LINUX= scripts/series tree
 	@scripts/series port
 
-deps: ## Install the Debian packages that are missing
-	@scripts/deps
+deps: room ## Install the Debian packages that are missing
+	@scripts/deps $(MORE)
 
+room: ## See whether the disk has room; all that build begin with this
+	@CONFIG='$(CONFIG)' scripts/build --room $(PARTS)
+
+kernel: PARTS = $(call parts,kernels)
 kernel: tree ## Build the kernels
-	$(call build,kernels)
+	@scripts/build $(PARTS)
 
+perf: PARTS = $(call parts,perf)
 perf: tree ## Build perf
-	$(call build,perf)
+	@scripts/build $(PARTS)
 
+selftests: PARTS = $(call parts,selftests)
 selftests: tree ## Build the selftests
-	$(call build,selftests)
+	@scripts/build $(PARTS)
 
+guest: PARTS = $(call parts,perf selftests guest)
 guest: tree ## Build the guest's file system, with perf and the selftests
-	$(call build,perf selftests guest)
+	@scripts/build $(PARTS)
 
 clean: ## Remove what was built, but not the kernel tree
 	rm -rf $(O)/x86_64 $(O)/arm64 $(O)/[0-9]* $(O)/log
