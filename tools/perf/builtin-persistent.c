@@ -11,21 +11,62 @@
 #include "util/debug.h"
 #include "util/persistent/cmd.h"
 
-static const struct persistent_cmd * const persistent_cmds[] = {
-	&persistent_cmd_list,
-	&persistent_cmd_read,
-	&persistent_cmd_dump,
-	&persistent_cmd_flush,
-	&persistent_cmd_status,
-	&persistent_cmd_enable,
-	&persistent_cmd_disable,
-	&persistent_cmd_clear,
-	&persistent_cmd_add,
-	&persistent_cmd_drop,
-	&persistent_cmd_set,
-	&persistent_cmd_mark,
-	&persistent_cmd_reserve,
-	&persistent_cmd_stop,
+static const struct {
+	const char	*name;
+	int		(*fn)(int argc, const char **argv, const char * const usage[]);
+	const char	*usage;
+} persistent_cmds[] = {
+	{ "list", persistent_cmd__list,
+	  "perf persistent list [-v] [-j|-x <separator>|--counters] [<name|id>...]\n"
+	  "                                                         show the sessions, and what they do",
+	},
+	{ "read", persistent_cmd__read,
+	  "perf persistent read [-A|--per-process|--exits] [-v] [-j|-x <separator>|--openmetrics] [<name|id>...]\n"
+	  "                                                         print what has been counted",
+	},
+	{ "dump", persistent_cmd__dump,
+	  "perf persistent dump [-o <file>] [--last <time>] [--max-size <size>] <name|id>...|--all\n"
+	  "                                                         write a snapshot of each, which goes on, to a perf.data",
+	},
+	{ "flush", persistent_cmd__flush,
+	  "perf persistent flush -o <log> [--max-size <size>] [--max-age <time>] [--keep <n>|--until-full] <name|id>\n"
+	  "                                                         move what a discard session holds to a log, so that it has room",
+	},
+	{ "status", persistent_cmd__status,
+	  "perf persistent status [-j] [-i <log>] [--state <file>] <name|id>...   whether it runs, is full and has lost any",
+	},
+	{ "enable", persistent_cmd__control,
+	  "perf persistent enable [--event <event>] <name|id>...|--mine|--all   count and sample again",
+	},
+	{ "disable", persistent_cmd__control,
+	  "perf persistent disable [--event <event>] <name|id>...|--mine|--all   neither count nor sample until enabled",
+	},
+	{ "clear", persistent_cmd__control,
+	  "perf persistent clear <name|id>...|--mine|--all   have counts and buffers begin anew",
+	},
+	{ "add", persistent_cmd__targets,
+	  "perf persistent add --pid <pid> [--descendants] <name|id>\n"
+	  "                                                         measure other processes as well",
+	},
+	{ "drop", persistent_cmd__targets,
+	  "perf persistent drop --pid <pid> [--descendants] <name|id>\n"
+	  "                                                         measure processes no longer",
+	},
+	{ "set", persistent_cmd__set,
+	  "perf persistent set [--name <name>] [--ttl <time>] [--mode <mode>] [--owner <user>] [--group <group>]\n"
+	  "                           [--event <event>] [--filter <filter> | --add-filter <filter> | --drop-filter] [--period <n> | --freq <n>] <name|id>\n"
+	  "                                                         change name, ttl, mode, owner, group, filter or rate",
+	},
+	{ "mark", persistent_cmd__mark,
+	  "perf persistent mark <name|id> <text>             put a text into the buffers of sessions with perf_persistent:persistent_mark",
+	},
+	{ "reserve", persistent_cmd__reserve,
+	  "perf persistent reserve [-d] [-v] [--pmu <pmu>] [<name|id>...] [--] [<command>]\n"
+	  "                                                         have sessions give up their counters while a command runs",
+	},
+	{ "stop", persistent_cmd__control,
+	  "perf persistent stop [--dump <file>] <name|id>...|--mine|--all   end sessions",
+	},
 };
 
 int cmd_persistent(int argc, const char **argv)
@@ -37,8 +78,8 @@ int cmd_persistent(int argc, const char **argv)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(persistent_cmds); i++) {
-		names[i] = persistent_cmds[i]->name;
-		usage[i] = persistent_cmds[i]->usage;
+		names[i] = persistent_cmds[i].name;
+		usage[i] = persistent_cmds[i].usage;
 	}
 
 	argc = parse_options_subcommand(argc, argv, options, names, usage,
@@ -47,11 +88,12 @@ int cmd_persistent(int argc, const char **argv)
 		usage_with_options(usage, options);
 
 	for (size_t i = 0; i < ARRAY_SIZE(persistent_cmds); i++) {
+		const char * const one[] = { usage[i], NULL };
 		int ret;
 
 		if (strcmp(names[i], argv[0]))
 			continue;
-		ret = persistent_cmds[i]->fn(argc, argv);
+		ret = persistent_cmds[i].fn(argc, argv, one);
 		return ret < 0 ? 1 : ret;
 	}
 	pr_err("unknown subcommand '%s' (see 'perf persistent -h')\n", argv[0]);

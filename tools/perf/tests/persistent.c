@@ -9,12 +9,11 @@
 #include <linux/perf_event.h>
 #include <linux/string.h>
 #include "debug.h"
-#include "persistent/cmd.h"
 #include "persistent/info.h"
 #include "persistent/json.h"
 #include "persistent/read.h"
 #include "persistent/registry.h"
-#include "persistent/values.h"
+#include "persistent/reopen.h"
 #include "strbuf.h"
 #include "tests.h"
 

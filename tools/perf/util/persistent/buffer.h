@@ -75,4 +75,8 @@ static inline union perf_event *persistent_buffer__next(struct persistent_buffer
 	return next < buffer->data + buffer->len ? next : NULL;
 }
 
+#define persistent_buffer__for_each(buffer, event)				\
+	for (__auto_type event = persistent_buffer__next(buffer, NULL); event;	\
+	     (event) = persistent_buffer__next(buffer, event))
+
 #endif /* __PERF_PERSISTENT_BUFFER_H */

@@ -10,13 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <linux/kernel.h>
 #include <linux/perf_event.h>
+#include <linux/ring_buffer.h>
+#include <internal/lib.h>
 #include <subcmd/parse-options.h>
-#include "change.h"
-#include "cmd-dump.h"
+#include <sys/mman.h>
 #include "debug.h"
 #include "info.h"
+#include "reader.h"
 #include "registry.h"
 
 /* What is done to a session: flags of SET, also of one member, or a function */
@@ -25,6 +26,8 @@ struct persistent_action {
 	const char	*done;
 	u32		flags;
 	int		(*fn)(struct persistent_info *info);
+
+	const struct option *options;
 };
 
 static bool control__has_side_band(struct persistent_info *info)
@@ -73,9 +76,74 @@ static int control__set(struct persistent_info *info, int member, u32 flags)
 	return err;
 }
 
+static int clear__map(struct persistent_buffer *buffer)
+{
+	struct perf_persistent_query query = {};
+	int err = persistent__query_opened(buffer->fd, &query);
+	void *base;
+
+	if (err || !query.buffer_pages || query.flags & PERF_PERSISTENT_OVERWRITE)
+		return err;
+
+	buffer->size = (u64)query.buffer_pages * page_size;
+	base = mmap(NULL, page_size + buffer->size, PROT_READ | PROT_WRITE, MAP_SHARED,
+		    buffer->fd, 0);
+	if (base == MAP_FAILED)
+		return -errno;
+	buffer->base = base;
+	buffer->consumes = true;
+	buffer->cursor = ring_buffer_read_head(buffer->base);
+	return 0;
+}
+
+/* Only buffers that are filled once are mapped. */
+static int clear__add(struct persistent_reader *reader, struct persistent_info *info, int i)
+{
+	struct perf_persistent_info *instance = &info->instances[i];
+	bool side_band = info->members[instance->member].known &&
+			 persistent_info__is_side_band(info, instance->member);
+	struct persistent_buffer *buffer = persistent_reader__find(reader, instance->buffer_id);
+	int err;
+
+	if (!instance->buffer_id)
+		return 0;
+	if (buffer) {
+		buffer->side_band &= side_band;
+		return 0;
+	}
+
+	buffer = &reader->buffers[reader->nr++];
+	buffer->id = instance->buffer_id;
+	buffer->side_band = side_band;
+	buffer->fd = persistent__open(info->id, instance->instance);
+	/* It has ended meanwhile, which is no fault of those that are left. */
+	if (buffer->fd < 0)
+		return buffer->fd == -ENOENT ? 0 : buffer->fd;
+	err = clear__map(buffer);
+	close(buffer->fd);
+	return err == -ENOENT ? 0 : err;
+}
+
+/*
+ * The kernel does not make room in discard buffers: perf does that, as their consumer. The
+ * place of the consumer is taken before anything is done, and what comes while it is done
+ * stays in the buffers.
+ */
 static int control__clear(struct persistent_info *info)
 {
-	int err = persistent__clear(info);
+	struct persistent_reader reader = {
+		.buffers = calloc(info->nr, sizeof(*reader.buffers)),
+	};
+	struct perf_persistent_set set = { .flags = PERF_PERSISTENT_SET_CLEAR };
+	int err = reader.buffers ? 0 : -ENOMEM;
+
+	for (int i = 0; i < info->nr && !err; i++)
+		err = clear__add(&reader, info, i);
+	if (!err)
+		err = persistent__set_session(info->id, &set);
+	if (!err)
+		persistent_reader__make_room(&reader);
+	persistent_reader__exit(&reader);
 
 	/* The kernel tells the number of an event to those who may read it. */
 	if (!err && !info->instances[0].event_id && persistent__number(info->id, "buffer_bytes"))
@@ -90,10 +158,14 @@ static struct persistent_dump stop_dump = { .option = "--dump" };
  * Hold the session, so that nothing is recorded between the dump and the end.
  * If the dump fails or is killed, the session goes on when the file is closed.
  */
-static int control__dump_and_stop(struct persistent_info *info)
+static int control__stop(struct persistent_info *info)
 {
-	int err, fd = persistent__open_session(info->id);
+	int err, fd;
 
+	if (!stop_dump.path)
+		return persistent__end(info->id);
+
+	fd = persistent__open_session(info->id);
 	if (fd < 0)
 		return fd;
 
@@ -106,32 +178,11 @@ static int control__dump_and_stop(struct persistent_info *info)
 	return err;
 }
 
-static int control__stop(struct persistent_info *info)
-{
-	return stop_dump.path ? control__dump_and_stop(info) : persistent__end(info->id);
-}
-
 /* The dump itself may go to standard output. */
 static FILE *control__messages(void)
 {
 	return stop_dump.path && !strcmp(stop_dump.path, "-") ? stderr : stdout;
 }
-
-static const struct persistent_action action_clear = {
-	.verb = "clear", .done = "cleared", .fn = control__clear
-};
-
-static const struct persistent_action action_stop = {
-	.verb = "stop", .done = "stopped", .fn = control__stop
-};
-
-static const struct persistent_action action_disable = {
-	.verb = "disable", .done = "disabled", .flags = PERF_PERSISTENT_SET_DISABLE
-};
-
-static const struct persistent_action action_enable = {
-	.verb = "enable", .done = "enabled", .flags = PERF_PERSISTENT_SET_ENABLE
-};
 
 static bool control_mine, control_all;
 static const char *control_event;
@@ -148,10 +199,24 @@ static const struct option switch_options[] = {
 	OPT_PARENT(control_options)
 };
 
+static const struct option stop_options[] = {
+	OPT_STRING(0, "dump", &stop_dump.path, "file",
+		   "write all that was recorded to a perf.data first, - for stdout"),
+	OPT_BOOLEAN('N', "no-buildid-cache", &stop_dump.no_buildid_cache,
+		    "with --dump: do not update the buildid cache"),
+	OPT_PARENT(control_options)
+};
+
+static const struct persistent_action actions[] = {
+	{ "clear", "cleared", 0, control__clear, control_options },
+	{ "stop", "stopped", 0, control__stop, stop_options },
+	{ "disable", "disabled", PERF_PERSISTENT_SET_DISABLE, NULL, switch_options },
+	{ "enable", "enabled", PERF_PERSISTENT_SET_ENABLE, NULL, switch_options },
+};
+
 static int persistent__act_id(const struct persistent_action *action, u32 id)
 {
 	struct persistent_info info;
-	char buf[STRERR_BUFSIZE];
 	int member = -1, err = persistent_info__init_control(&info, id);
 
 	if (!err && control_event) {
@@ -172,8 +237,7 @@ static int persistent__act_id(const struct persistent_action *action, u32 id)
 	if (err == -ECANCELED)
 		pr_err("session '%s' was not dumped, so it goes on as before\n", info.name);
 	else if (err)
-		pr_err("cannot %s session '%s': %s\n", action->verb, info.name,
-		       persistent__strerror_right(id, 'w', err, buf, sizeof(buf)));
+		persistent__error(action->verb, id, info.name, 'w', err);
 	else
 		fprintf(control__messages(), "%s: id %u %s\n", info.name, id, action->done);
 	return err;
@@ -201,72 +265,17 @@ static int persistent__act(const struct persistent_action *action, int argc, con
 	return err;
 }
 
-static int control__cmd(int argc, const char **argv, const struct persistent_cmd *cmd,
-			const struct option *options, const struct persistent_action *action)
+int persistent_cmd__control(int argc, const char **argv, const char * const usage[])
 {
-	const char * const usage[] = { cmd->usage, NULL };
+	const struct persistent_action *action = actions;
 
-	argc = parse_options(argc, argv, options, usage, 0);
+	while (strcmp(action->verb, argv[0]))
+		action++;
+	argc = parse_options(argc, argv, action->options, usage, 0);
 	if ((control_mine + control_all + !!argc) != 1)
-		usage_with_options(usage, options);
+		usage_with_options(usage, action->options);
 	if (stop_dump.path && persistent_dump__prepare(&stop_dump, argc != 1))
 		return -EINVAL;
 
 	return persistent__act(action, argc, argv);
 }
-
-static int disable__cmd(int argc, const char **argv)
-{
-	return control__cmd(argc, argv, &persistent_cmd_disable, switch_options, &action_disable);
-}
-
-const struct persistent_cmd persistent_cmd_disable = {
-	.name	= "disable",
-	.usage	=
-		"perf persistent disable [--event <event>] <name|id>...|--mine|--all   neither count nor sample until enabled",
-	.fn	= disable__cmd,
-};
-
-static int enable__cmd(int argc, const char **argv)
-{
-	return control__cmd(argc, argv, &persistent_cmd_enable, switch_options, &action_enable);
-}
-
-const struct persistent_cmd persistent_cmd_enable = {
-	.name	= "enable",
-	.usage	=
-		"perf persistent enable [--event <event>] <name|id>...|--mine|--all   count and sample again",
-	.fn	= enable__cmd,
-};
-
-static int clear__cmd(int argc, const char **argv)
-{
-	return control__cmd(argc, argv, &persistent_cmd_clear, control_options, &action_clear);
-}
-
-const struct persistent_cmd persistent_cmd_clear = {
-	.name	= "clear",
-	.usage	=
-		"perf persistent clear <name|id>...|--mine|--all   have counts and buffers begin anew",
-	.fn	= clear__cmd,
-};
-
-static int stop__cmd(int argc, const char **argv)
-{
-	const struct option options[] = {
-		OPT_STRING(0, "dump", &stop_dump.path, "file",
-			   "write all that was recorded to a perf.data first, - for stdout"),
-		OPT_BOOLEAN('N', "no-buildid-cache", &stop_dump.no_buildid_cache,
-			    "with --dump: do not update the buildid cache"),
-		OPT_PARENT(control_options)
-	};
-
-	return control__cmd(argc, argv, &persistent_cmd_stop, options, &action_stop);
-}
-
-const struct persistent_cmd persistent_cmd_stop = {
-	.name	= "stop",
-	.usage	=
-		"perf persistent stop [--dump <file>] <name|id>...|--mine|--all   end sessions",
-	.fn	= stop__cmd,
-};

@@ -2,7 +2,7 @@
 /*
  * perf persistent dump: snapshots of sessions that go on, each as a perf.data.
  */
-#include "cmd-dump.h"
+#include "cmd.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,17 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 #include <linux/kernel.h>
-#include <linux/time64.h>
 #include <subcmd/parse-options.h>
 #include <sys/stat.h>
-#include "cmd.h"
 #include "data.h"
 #include "debug.h"
-#include "evlist.h"
-#include "limit.h"
 #include "output.h"
 #include "reader.h"
 #include "registry.h"
+#include "start.h"
 #include "strbuf.h"
 #include "symbol.h"
 
@@ -135,15 +132,12 @@ static int dump__write_buffers(const struct persistent_dump *dump,
 	int err;
 
 	dump_progress__start(&progress);
-	err = persistent_reader__read(reader);
-	if (!err)
-		err = persistent_output__synthesize(&dump_output);
-	if (!err)
-		err = persistent_output__write_lost(&dump_output);
-	if (!err)
-		err = dump__limit(dump, reader);
-	for (int i = 0; i < reader->nr; i++)
-		WRITE_ONCE(progress.total, progress.total + reader->buffers[i].len);
+	err = persistent_reader__read(reader) ?:
+	      persistent_output__synthesize(&dump_output) ?:
+	      persistent_output__write_lost(&dump_output) ?:
+	      dump__limit(dump, reader);
+	persistent_reader__for_each(reader, buffer)
+		WRITE_ONCE(progress.total, progress.total + buffer->len);
 	if (!err) {
 		persistent_reader__find_horizon(reader);
 		err = persistent_output__write(&dump_output, reader);
@@ -152,10 +146,10 @@ static int dump__write_buffers(const struct persistent_dump *dump,
 	return err;
 }
 
-static int dump__write(const struct persistent_dump *dump, struct evlist *evlist,
-		       struct persistent_reader *reader, const char *path)
+static int dump__write(const struct persistent_dump *dump, struct persistent_reader *reader,
+		       const char *path)
 {
-	int err = persistent_output__open(&dump_output, evlist, path);
+	int err = persistent_output__open(&dump_output, reader->evlist, path);
 
 	if (err)
 		return err;
@@ -171,22 +165,12 @@ static int dump__write(const struct persistent_dump *dump, struct evlist *evlist
 static int dump__write_session(const struct persistent_dump *dump, u32 id, const char *name,
 			       const char *path)
 {
-	struct evlist *evlist = evlist__new();
 	struct persistent_reader reader = {};
-	int err;
+	int err = persistent_reader__open(&reader, id) ?: dump__write(dump, &reader, path);
 
-	if (!evlist)
-		return -ENOMEM;
-
-	err = persistent_reader__open(&reader, evlist, id);
-	if (!err)
-		err = dump__write(dump, evlist, &reader, path);
 	if (!err)
 		dump__report(&reader, name, id);
-
-	persistent_reader__exit(&reader);
-	evlist__close(evlist);
-	evlist__put(evlist);
+	persistent_reader__close(&reader);
 	return err;
 }
 
@@ -263,42 +247,31 @@ static int dump__run_ids(const struct persistent_dump *dump, int argc, const cha
 	return err;
 }
 
-static int dump__check_path(const struct persistent_dump *dump, bool several)
-{
-	if (several && !dump__find_name(dump->path)) {
-		pr_err("%s %s: each session needs a file of its own, as %s %s.%%n gives them\n",
-		       dump->option, dump->path, dump->option,
-		       strcmp(dump->path, "-") ? dump->path : "perf.data");
-		return -EINVAL;
-	}
-	return strcmp(dump->path, "-") ? 0 : persistent_output__check_stdout(dump->option);
-}
-
-static void dump__catch_signals(void)
-{
-	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-
-	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
-		/* What is ignored, as nohup does, stays so. */
-		if (signal(ends[i], dump__interrupted) == SIG_IGN)
-			signal(ends[i], SIG_IGN);
-	}
-}
-
 /* Returns 0 or, having said what is wrong, a negative error. */
 int persistent_dump__prepare(struct persistent_dump *dump, bool several)
 {
-	int err = dump__check_path(dump, several);
+	bool to_stdout = !strcmp(dump->path, "-");
+	sigset_t ends;
 
-	if (err)
-		return err;
+	if (several && !dump__find_name(dump->path)) {
+		pr_err("%s %s: each session needs a file of its own, as %s %s.%%n gives them\n",
+		       dump->option, dump->path, dump->option,
+		       to_stdout ? "perf.data" : dump->path);
+		return -EINVAL;
+	}
+	if (to_stdout && persistent_output__check_stdout(dump->option))
+		return -EINVAL;
 
 	symbol__init(NULL);
-	dump__catch_signals();
+	persistent__end_signals(&ends);
+	for (int sig = 1; sig < NSIG; sig++) {
+		if (sigismember(&ends, sig))
+			signal(sig, dump__interrupted);
+	}
 	return 0;
 }
 
-static int dump__cmd(int argc, const char **argv)
+int persistent_cmd__dump(int argc, const char **argv, const char * const usage[])
 {
 	struct persistent_dump dump = { .option = "-o", .no_buildid_cache = true };
 	const struct option options[] = {
@@ -315,7 +288,6 @@ static int dump__cmd(int argc, const char **argv)
 		OPT_BOOLEAN('q', "quiet", &quiet, "do not print the summary and the progress"),
 		OPT_END()
 	};
-	const char * const usage[] = { persistent_cmd_dump.usage, NULL };
 	bool several;
 	int err;
 
@@ -332,11 +304,3 @@ static int dump__cmd(int argc, const char **argv)
 	      persistent_dump__prepare(&dump, several);
 	return err ?: dump__run_ids(&dump, argc, argv);
 }
-
-const struct persistent_cmd persistent_cmd_dump = {
-	.name	= "dump",
-	.usage	=
-		"perf persistent dump [-o <file>] [--last <time>] [--max-size <size>] <name|id>...|--all\n"
-		"                                                         write a snapshot of each, which goes on, to a perf.data",
-	.fn	= dump__cmd,
-};

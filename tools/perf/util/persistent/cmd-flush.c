@@ -7,16 +7,13 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <linux/kernel.h>
 #include <linux/ring_buffer.h>
-#include <linux/string.h>
 #include <subcmd/parse-options.h>
 #include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
-#include "limit.h"
 #include "log.h"
 #include "output.h"
 #include "reader.h"
@@ -37,28 +34,11 @@ struct persistent_rotation {
 struct persistent_flush {
 	u32			id;
 	struct persistent_rotation rotation;
-	struct evlist		*evlist;
 	struct persistent_reader reader;
 	struct persistent_output output;
 	struct persistent_log	log;
 	bool			full;
 };
-
-/*
- * A quarter of the side-band stays in its buffer, for the next log to begin with: it
- * names tasks that have ended since, which nothing else can tell.
- */
-static void flush__consume(struct persistent_flush *flush)
-{
-	for (int i = 0; i < flush->reader.nr; i++) {
-		struct persistent_buffer *buffer = &flush->reader.buffers[i];
-
-		if (buffer->side_band)
-			persistent_buffer__consume_older(buffer, buffer->size / 4);
-		else
-			persistent_buffer__consume(buffer);
-	}
-}
 
 /*
  * Samples that are in the log already and were not given back are given back now. A
@@ -68,8 +48,7 @@ static int flush__set_cursors(struct persistent_flush *flush)
 {
 	persistent_reader__skip(&flush->reader);
 
-	for (int i = 0; i < flush->reader.nr; i++) {
-		struct persistent_buffer *buffer = &flush->reader.buffers[i];
+	persistent_reader__for_each(&flush->reader, buffer) {
 		u64 *position = persistent_log__mark(&flush->log, LOG_POSITION, buffer->id);
 
 		if (!position)
@@ -98,7 +77,7 @@ static int flush__write_lost(struct persistent_flush *flush)
 	int err, idx, thread;
 	u64 lost, *before, since;
 
-	evlist__for_each_persistent(flush->evlist, evsel, idx, thread, instance) {
+	evlist__for_each_persistent(flush->reader.evlist, evsel, idx, thread, instance) {
 		before = persistent_log__mark(&flush->log, LOG_LOST, instance->info.event_id);
 		if (!before)
 			return -ENOMEM;
@@ -131,42 +110,26 @@ static int flush__commit(struct persistent_flush *flush)
 	      persistent_log__commit(&flush->log);
 	if (err)
 		return err;
-	flush__consume(flush);
+	persistent_reader__make_room(reader);
 	return 0;
 }
 
 /* Nothing remembers what was lost before, so all that was lost is told each time. */
 static int flush__write_stdout(struct persistent_flush *flush)
 {
-	int err = persistent_output__open(&flush->output, flush->evlist, "-");
+	int err = persistent_output__open(&flush->output, flush->reader.evlist, "-");
 
 	if (err)
 		return err;
 
 	persistent_reader__skip(&flush->reader);
-	err = persistent_output__synthesize(&flush->output);
+	err = persistent_output__synthesize(&flush->output) ?:
+	      persistent_reader__read(&flush->reader) ?:
+	      persistent_output__write_lost(&flush->output) ?:
+	      persistent_output__write(&flush->output, &flush->reader);
 	if (!err)
-		err = persistent_reader__read(&flush->reader);
-	if (!err)
-		err = persistent_output__write_lost(&flush->output);
-	if (!err)
-		err = persistent_output__write(&flush->output, &flush->reader);
-	if (!err)
-		flush__consume(flush);
+		persistent_reader__make_room(&flush->reader);
 	return err;
-}
-
-/* About: more may come before it is read. */
-static u64 flush__pending(struct persistent_flush *flush)
-{
-	u64 bytes = 0;
-
-	for (int i = 0; i < flush->reader.nr; i++) {
-		struct persistent_buffer *buffer = &flush->reader.buffers[i];
-
-		bytes += ring_buffer_read_head(buffer->base) - buffer->cursor;
-	}
-	return bytes;
 }
 
 static int flush__rotate(struct persistent_flush *flush)
@@ -174,9 +137,13 @@ static int flush__rotate(struct persistent_flush *flush)
 	struct persistent_rotation *rotation = &flush->rotation;
 	struct persistent_log *log = &flush->log;
 	bool due = rotation->max_age && persistent_log__age(log) >= rotation->max_age;
+	u64 size = log->size;
 	int err;
 
-	due |= rotation->max_size && log->size + flush__pending(flush) > rotation->max_size;
+	/* About: more may come before it is read. */
+	persistent_reader__for_each(&flush->reader, buffer)
+		size += ring_buffer_read_head(buffer->base) - buffer->cursor;
+	due |= rotation->max_size && size > rotation->max_size;
 	if (!due || !log->size || rotation->until_full)
 		return 0;
 
@@ -210,20 +177,17 @@ static int flush__write_log(struct persistent_flush *flush)
 	int err = flush__set_cursors(flush) ?: flush__rotate(flush);
 
 	if (!err)
-		err = persistent_output__append(&flush->output, flush->evlist, log->path, log->fd);
+		err = persistent_output__append(&flush->output, flush->reader.evlist, log->path,
+						log->fd);
 	if (!err && !log->size)
 		err = persistent_output__begin_pipe(&flush->output) ?:
 		      persistent_output__synthesize(&flush->output);
-	if (!err)
-		err = persistent_reader__read(&flush->reader);
-	/* Before the round that ends what is complete */
-	if (!err)
-		err = flush__write_lost(flush);
-	if (!err)
-		err = flush__fit(flush);
-	if (!err)
-		err = persistent_output__write(&flush->output, &flush->reader);
-	return err ?: flush__commit(flush);
+	/* What was lost comes before the round that ends what is complete. */
+	return err ?: persistent_reader__read(&flush->reader) ?:
+		      flush__write_lost(flush) ?:
+		      flush__fit(flush) ?:
+		      persistent_output__write(&flush->output, &flush->reader) ?:
+		      flush__commit(flush);
 }
 
 /* How it ended is beside the log, for 'perf persistent status'. */
@@ -269,7 +233,7 @@ static void flush__report(struct persistent_flush *flush)
 	pr_info("[ perf persistent flush: appended %.3f MB to %s (%llu samples) of %s, id %u ]\n",
 		flush->output.bytes / 1024.0 / 1024.0, flush->output.path,
 		(unsigned long long)flush->output.samples,
-		evlist__first(flush->evlist)->persistent->name, flush->id);
+		evlist__first(flush->reader.evlist)->persistent->name, flush->id);
 	if (flush->full)
 		pr_info("[ %s is full: what does not fit stays in the buffers ]\n",
 			flush->log.path);
@@ -286,26 +250,20 @@ static int flush__run(u32 id, const char *path, const struct persistent_rotation
 	struct persistent_flush flush = {
 		.id	  = id,
 		.rotation = *rotation,
-		.evlist	  = evlist__new(),
 		.reader	  = { .consume = true, .no_wait = true },
 		.log	  = { .fd = -1 },
 	};
 	int err;
 
-	if (!flush.evlist)
-		return -ENOMEM;
-
 	err = persistent__check_buffer(id) ?:
-	      persistent_reader__open(&flush.reader, flush.evlist, id) ?:
+	      persistent_reader__open(&flush.reader, id) ?:
 	      flush__write(&flush, path);
 	if (!err)
 		flush__report(&flush);
 
 	persistent_output__abort(&flush.output);
-	persistent_reader__exit(&flush.reader);
+	persistent_reader__close(&flush.reader);
 	persistent_log__close(&flush.log);
-	evlist__close(flush.evlist);
-	evlist__put(flush.evlist);
 	return err;
 }
 
@@ -337,7 +295,7 @@ static int flush__check(const char *path, struct persistent_rotation *rotation)
 	return -EINVAL;
 }
 
-static int flush__cmd(int argc, const char **argv)
+int persistent_cmd__flush(int argc, const char **argv, const char * const usage[])
 {
 	struct persistent_rotation rotation = { .keep = LOG_KEEP_ALL };
 	const char *path = NULL;
@@ -355,7 +313,6 @@ static int flush__cmd(int argc, const char **argv)
 		OPT_BOOLEAN('q', "quiet", &quiet, "do not print the summary"),
 		OPT_END()
 	};
-	const char * const usage[] = { persistent_cmd_flush.usage, NULL };
 	int id, err;
 
 	argc = parse_options(argc, argv, options, usage, 0);
@@ -374,11 +331,3 @@ static int flush__cmd(int argc, const char **argv)
 	symbol__init(NULL);
 	return flush__run(id, path, &rotation);
 }
-
-const struct persistent_cmd persistent_cmd_flush = {
-	.name	= "flush",
-	.usage	=
-		"perf persistent flush -o <log> [--max-size <size>] [--max-age <time>] [--keep <n>|--until-full] <name|id>\n"
-		"                                                         move what a discard session holds to a log, so that it has room",
-	.fn	= flush__cmd,
-};

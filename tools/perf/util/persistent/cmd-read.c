@@ -6,16 +6,15 @@
 #include "cmd.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <linux/kernel.h>
 #include <linux/time64.h>
 #include <subcmd/parse-options.h>
 #include "debug.h"
-#include "exits.h"
 #include "info.h"
 #include "json.h"
 #include "read.h"
@@ -28,21 +27,6 @@ struct persistent_read {
 	struct json_out			json;
 	struct openmetrics		metrics;
 };
-
-/* Get the cgroup of an instance, which the list of instances does not have. */
-static int persistent_read__details(struct persistent_read *read_counts, int i,
-				    struct persistent_details *details)
-{
-	struct persistent_info *info = &read_counts->info;
-	int err, fd = persistent__open(info->id, info->instances[i].instance);
-
-	if (fd < 0)
-		return fd;
-
-	err = persistent__details(fd, details);
-	close(fd);
-	return err;
-}
 
 /* Of a pinned event that did not get its counter there is nothing. */
 static struct perf_counts_values instance__counts(const struct perf_persistent_info *instance)
@@ -93,6 +77,90 @@ static int persistent_read__task_times(struct persistent_read *read_counts, u32 
 		*ena = cpus[i] ? min(*ena, cpus[i]) : *ena;
 	free(cpus);
 	return 0;
+}
+
+static double read_line__percent(const struct read_line *line)
+{
+	return read_line__counted(line) ? 100.0 * line->counts.run / line->counts.ena : 0.0;
+}
+
+static void read_line__scnprintf_value(const struct read_line *line, bool big_num, char *buf,
+				       size_t size)
+{
+	if (!read_line__counted(line))
+		scnprintf(buf, size, "<not counted>");
+	else if (line->scale != 1.0)
+		snprintf(buf, size, big_num ? "%'.2f" : "%.2f", line->counts.val * line->scale);
+	else
+		snprintf(buf, size, big_num ? "%'" PRIu64 : "%" PRIu64, (u64)line->counts.val);
+}
+
+static void read_line__print(const struct read_line *line)
+{
+	char value[64], process[16] = "all processes";
+
+	read_line__scnprintf_value(line, /*big_num=*/true, value, sizeof(value));
+	if (line->process > 0)
+		scnprintf(process, sizeof(process), "pid %d", line->process);
+	if (line->details || line->process >= 0)
+		printf("%-14s ", line->details ? line->details->where : process);
+	printf("%18s %-4s %s", value, line->unit, line->label);
+	if (!line->details && line->cgroup[0])
+		printf(" in %s", line->cgroup);
+	if (read_line__counted(line) && line->counts.run < line->counts.ena)
+		printf("  (%.2f%%)", read_line__percent(line));
+	printf("\n");
+}
+
+/* The same fields with and without -A or --per-process; those that do not apply are empty. */
+static void read_line__separated(const struct read_line *line, const char *sep)
+{
+	char value[64], cpu[16] = "", pid[16] = "";
+
+	if (line->details) {
+		const struct perf_persistent_info *self = &line->details->query.self;
+
+		if (self->cpu >= 0)
+			scnprintf(cpu, sizeof(cpu), "%d", self->cpu);
+		if (self->pid >= 0)
+			scnprintf(pid, sizeof(pid), "%d", self->pid);
+	} else if (line->process > 0) {
+		scnprintf(pid, sizeof(pid), "%d", line->process);
+	}
+	read_line__scnprintf_value(line, /*big_num=*/false, value, sizeof(value));
+	printf("%s%s%s%s%s%s%" PRIu64 "%s%.2f%s%s%s%u%s%s%s%s%s%s\n", value, sep, line->unit,
+	       sep, line->label, sep, (u64)line->counts.run, sep, read_line__percent(line), sep,
+	       line->session, sep, line->id, sep, cpu, sep, pid, sep, line->cgroup);
+}
+
+static void read_line__json(const struct read_line *line, struct json_out *out)
+{
+	json_out__begin(out, NULL, '{');
+	if (line->details) {
+		const struct perf_persistent_info *self = &line->details->query.self;
+
+		if (self->cpu >= 0)
+			json_out__number(out, "cpu", self->cpu);
+		if (self->pid >= 0)
+			json_out__number(out, "pid", self->pid);
+		json_out__number(out, "instance", persistent_details__instance(line->details));
+		json_out__string(out, "state", persistent__state(self->state));
+	} else if (line->process > 0) {
+		json_out__number(out, "pid", line->process);
+	}
+	if (read_line__counted(line) && line->scale != 1.0)
+		json_out__double(out, "counter-value", line->counts.val * line->scale);
+	else if (read_line__counted(line))
+		json_out__number(out, "counter-value", line->counts.val);
+	json_out__string(out, "unit", line->unit);
+	json_out__string(out, "event", line->label);
+	if (line->cgroup[0])
+		json_out__string(out, "cgroup", line->cgroup);
+	json_out__number(out, "event-enabled", line->counts.ena);
+	json_out__number(out, "event-runtime", line->counts.run);
+	json_out__double(out, "pcnt-running", read_line__percent(line));
+	json_out__number(out, "lost", line->counts.lost);
+	json_out__end(out, '}');
 }
 
 static int persistent_read__line(struct persistent_read *read_counts, struct read_line *line)
@@ -166,7 +234,7 @@ static int persistent_read__processes(struct persistent_read *read_counts, struc
 
 /* Adds up the instances of a member, or with -A prints each. */
 static int persistent_read__instances(struct persistent_read *read_counts, struct read_line *sum,
-				      struct persistent_details *details)
+				      struct persistent_answer *details)
 {
 	bool no_aggr = read_counts->print->no_aggr, ask = true;
 	struct persistent_info *info = &read_counts->info;
@@ -180,7 +248,7 @@ static int persistent_read__instances(struct persistent_read *read_counts, struc
 			continue;
 
 		/* The cgroup of one stands for all, unless each is shown. */
-		err = ask ? persistent_read__details(read_counts, i, details) : 0;
+		err = ask ? persistent__details(info->id, info->instances[i].instance, details) : 0;
 		/* It has ended meanwhile, which is no fault of those that are left. */
 		if (err == -ENOENT) {
 			err = 0;
@@ -199,7 +267,7 @@ static int persistent_read__instances(struct persistent_read *read_counts, struc
 }
 
 static int persistent_read__member(struct persistent_read *read_counts, u32 nr,
-				   struct persistent_details *details)
+				   struct persistent_answer *details)
 {
 	struct persistent_info_member *member = &read_counts->info.members[nr];
 	struct read_line sum = {
@@ -229,15 +297,14 @@ static int persistent_read__member(struct persistent_read *read_counts, u32 nr,
 static int persistent_read__members(struct persistent_read *read_counts)
 {
 	struct persistent_info *info = &read_counts->info;
-	struct persistent_details *details = malloc(sizeof(*details));
-	int err = details ? 0 : -ENOMEM;
+	struct persistent_answer details;
+	int err = 0;
 
 	for (u32 i = 0; i < info->nr_members && !err; i++) {
 		if (info->members[i].known && (read_counts->print->details ||
 					       !persistent_info__is_side_band(info, i)))
-			err = persistent_read__member(read_counts, i, details);
+			err = persistent_read__member(read_counts, i, &details);
 	}
-	free(details);
 	return err;
 }
 
@@ -281,7 +348,6 @@ static void persistent_read__end(struct persistent_read *read_counts)
 
 static int persistent_read__id(struct persistent_read *read_counts, u32 id, bool named)
 {
-	char buf[256];
 	int err = persistent_info__init(&read_counts->info, id);
 
 	if (!err) {
@@ -290,38 +356,18 @@ static int persistent_read__id(struct persistent_read *read_counts, u32 id, bool
 		persistent_read__end(read_counts);
 	}
 	if (err && (named || err != -ENOENT))
-		pr_err("cannot read session '%s': %s\n", read_counts->info.name,
-		       persistent__strerror(id, err, buf, sizeof(buf)));
+		persistent__error("read", id, read_counts->info.name, 'r', err);
 	persistent_info__exit(&read_counts->info);
 	return err;
 }
 
-static int persistent_read__exits(struct persistent_read *read_counts, u32 id)
-{
-	struct persistent_exits exits;
-	int err = persistent_exits__read(&exits, id);
-
-	if (!err && read_counts->print->json)
-		persistent_exits__json(&exits, &read_counts->json);
-	else if (!err)
-		persistent_exits__print(&exits);
-	persistent_exits__exit(&exits);
-	return err;
-}
-
 /*
- * The caller goes on after an error, so that all readable sessions are printed.
- * Without names, a session that cannot be read is no error if another can.
+ * It goes on after an error, so that all readable sessions are printed. Without names, a
+ * session that cannot be read is no error if another can.
  */
-static int persistent_read__session(struct persistent_read *read_counts, u32 id, bool named)
-{
-	if (read_counts->print->exits)
-		return persistent_read__exits(read_counts, id);
-	return persistent_read__id(read_counts, id, named);
-}
-
 static int persistent_read__ids(struct persistent_read *read_counts, int argc, const char **argv)
 {
+	const struct persistent_print *print = read_counts->print;
 	int done = 0, err;
 	u32 *ids;
 	int nr = persistent__choose(argc, argv, &ids, &err);
@@ -330,7 +376,9 @@ static int persistent_read__ids(struct persistent_read *read_counts, int argc, c
 		return nr;
 
 	for (int i = 0; i < nr; i++) {
-		int ret = persistent_read__session(read_counts, ids[i], argc);
+		int ret = print->exits ?
+			  persistent_exits__show(ids[i], print->json ? &read_counts->json : NULL) :
+			  persistent_read__id(read_counts, ids[i], argc);
 
 		/* It may have ended since the list was read. */
 		err = ret && (argc || ret != -ENOENT) ? ret : err;
@@ -359,7 +407,7 @@ static int persistent_read__run(int argc, const char **argv, const struct persis
 	return err;
 }
 
-static int persistent_read__cmd(int argc, const char **argv)
+int persistent_cmd__read(int argc, const char **argv, const char * const usage[])
 {
 	struct persistent_print print = {};
 	const struct option options[] = {
@@ -377,7 +425,6 @@ static int persistent_read__cmd(int argc, const char **argv)
 		OPT_INCR('v', "verbose", &verbose, "print the events for side-band, too"),
 		OPT_END()
 	};
-	const char * const usage[] = { persistent_cmd_read.usage, NULL };
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (persistent_print__check(&print))
@@ -400,11 +447,3 @@ static int persistent_read__cmd(int argc, const char **argv)
 	print.details = verbose > 0;
 	return persistent_read__run(argc, argv, &print);
 }
-
-const struct persistent_cmd persistent_cmd_read = {
-	.name	= "read",
-	.usage	=
-		"perf persistent read [-A|--per-process|--exits] [-v] [-j|-x <separator>|--openmetrics] [<name|id>...]\n"
-		"                                                         print what has been counted",
-	.fn	= persistent_read__cmd,
-};

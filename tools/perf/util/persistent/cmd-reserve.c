@@ -6,12 +6,14 @@
 #include "cmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <linux/bitmap.h>
-#include <linux/kernel.h>
 #include <linux/time64.h>
 #include <subcmd/parse-options.h>
 #include "debug.h"
@@ -19,32 +21,34 @@
 #include "pmu.h"
 #include "pmus.h"
 #include "registry.h"
-#include "reserve.h"
-#include "strbuf.h"
+#include "start.h"
 
 #define HELD_TIMEOUT_MSEC	10000
 
 /* Members may come and go between the two places that tell of them. */
 #define MAX_TRIES		10
 
+/*
+ * @names:   sessions that were named; without a PMU, all of their events are meant
+ * @argv:    the command that is run while they are held, or NULL
+ * @guessed: that it is a command, since it is no session
+ */
 struct reserve {
-	struct reserve_run	run;
-	const char		*pmu_name;
-	struct perf_pmu		*pmu;
-	/* Sessions that were named; without a PMU, all of their events are meant. */
-	const char		**names;
-	int			nr_names;
+	const char	*pmu_name;
+	struct perf_pmu	*pmu;
+	const char	**names;
+	int		nr_names;
+	const char	**argv;
+	bool		guessed;
+	bool		background;
 };
 
-/*
- * A session to be held: the types of its members as sysfs has them, in the order of their
- * numbers, and which of the numbers are meant.
- */
+/* A session to be held, and which of its members are meant */
 struct reserve_session {
-	u32	id;
-	int	fd;
-	bool	all;
-	char	types[4096];
+	u32			id;
+	int			fd;
+	bool			all;
+	struct persistent_info	info;
 	DECLARE_BITMAP(members, PERSISTENT_MAX_MEMBERS);
 };
 
@@ -62,68 +66,41 @@ static bool reserve__wants(const struct reserve *reserve, u32 type, u64 config)
 	return pmu && pmu->type == reserve->pmu->type;
 }
 
-/* Keep the lines of the types that are meant, and number them by their place. */
-static int reserve__choose_types(const struct reserve *reserve, struct reserve_session *session,
-				 unsigned long *chosen)
+/* Whether a session has an event that is meant, by the types that anybody may read; or -ENOENT */
+static int reserve__wants_session(const struct reserve *reserve, u32 id)
 {
-	char types[sizeof(session->types)], *rest = types, *line, *end = session->types;
+	char types[4096], *rest = types, *line;
 	unsigned long long config;
-	int nr = 0;
 	u32 type;
 
-	bitmap_zero(chosen, PERSISTENT_MAX_MEMBERS);
-	if (persistent__value(session->id, "types", types, sizeof(types)) < 0)
+	if (persistent__value(id, "types", types, sizeof(types)) < 0)
 		return -ENOENT;
-
-	*end = '\0';
-	while ((line = strsep(&rest, "\n")) && nr < PERSISTENT_MAX_MEMBERS) {
+	while ((line = strsep(&rest, "\n"))) {
 		if (sscanf(line, "%u:%llx", &type, &config) == 2 &&
-		    reserve__wants(reserve, type, config)) {
-			__set_bit(nr, chosen);
-			end += sprintf(end, "%s\n", line);
-		}
-		nr++;
+		    reserve__wants(reserve, type, config))
+			return 1;
 	}
-	return nr;
+	return 0;
 }
 
-/* The numbers of the members that there are; a negative error, or how many. */
-static int session__members(const struct reserve_session *session, unsigned long *members)
-{
-	struct perf_persistent_info *instances;
-	struct perf_persistent_query query;
-	int nr = persistent__query_instances(session->fd, &query, &instances);
-
-	bitmap_zero(members, PERSISTENT_MAX_MEMBERS);
-	for (int i = 0; i < nr; i++)
-		__set_bit(instances[i].member % PERSISTENT_MAX_MEMBERS, members);
-	free(instances);
-	return nr < 0 ? nr : (int)bitmap_weight(members, PERSISTENT_MAX_MEMBERS);
-}
-
-/* Find the numbers of the members that the lines of sysfs stand for. */
 static int reserve__choose_members(const struct reserve *reserve, struct reserve_session *session)
 {
-	DECLARE_BITMAP(chosen, PERSISTENT_MAX_MEMBERS);
-	DECLARE_BITMAP(members, PERSISTENT_MAX_MEMBERS);
-	int nr = 0, nr_types = -1, place = 0;
-	unsigned int member;
+	struct persistent_info *info = &session->info;
+	int err, tries = 0;
 
-	for (int i = 0; i < MAX_TRIES && nr != nr_types; i++) {
-		nr = session__members(session, members);
-		nr_types = nr < 0 ? nr : reserve__choose_types(reserve, session, chosen);
-	}
-	if (nr < 0 || nr_types < 0)
-		return nr < 0 ? nr : nr_types;
-	if (nr != nr_types)
-		return -EAGAIN;
+	do {
+		err = persistent_info__init_types(info, session->id);
+	} while (err == -EAGAIN && ++tries < MAX_TRIES);
 
-	for_each_set_bit(member, members, PERSISTENT_MAX_MEMBERS) {
-		if (test_bit(place++, chosen))
-			__set_bit(member, session->members);
+	session->all = true;
+	for (u32 i = 0; !err && i < info->nr_members; i++) {
+		if (info->members[i].known && reserve__wants(reserve, info->members[i].attr.type,
+							     info->members[i].attr.config))
+			__set_bit(i, session->members);
+		else if (info->members[i].known)
+			session->all = false;
 	}
-	session->all = bitmap_equal(members, session->members, PERSISTENT_MAX_MEMBERS);
-	return 0;
+	return err;
 }
 
 static bool instance__stands_still(const struct perf_persistent_info *instance)
@@ -190,31 +167,22 @@ static int session__hold(const struct reserve_session *session)
 
 static void session__report(struct reserve_session *session)
 {
-	char name[PERF_PERSISTENT_NAME_MAX];
-	struct strbuf events = STRBUF_INIT;
+	unsigned int member;
 
-	persistent__parse_types(session->types, ' ', &events);
-	fprintf(stderr, "%s: id %u held: %s\n", persistent__name(session->id, name) ?: "(ended)",
-		session->id, events.buf);
-	strbuf_release(&events);
-}
-
-static const char *session__strerror(u32 id, int err, char *buf, size_t size)
-{
-	if (err == -ETIMEDOUT)
-		return "timed out waiting for it to be held";
-	return persistent__strerror_right(id, 'x', err, buf, size);
+	fprintf(stderr, "%s: id %u held:", session->info.name, session->id);
+	for_each_set_bit(member, session->members, PERSISTENT_MAX_MEMBERS)
+		fprintf(stderr, " %s", session->info.members[member].label);
+	fprintf(stderr, "\n");
 }
 
 /* Returns whether something of it is held, or a negative error. */
 static int reserve__hold(const struct reserve *reserve, struct reserve_session *session)
 {
-	DECLARE_BITMAP(chosen, PERSISTENT_MAX_MEMBERS);
-	int err = reserve__choose_types(reserve, session, chosen);
+	int err = reserve__wants_session(reserve, session->id);
 
 	/* Do not open others: the caller may not be allowed to hold them. */
-	if (err < 0 || bitmap_empty(chosen, PERSISTENT_MAX_MEMBERS))
-		return min(err, 0);
+	if (err <= 0)
+		return err;
 
 	session->fd = persistent__open_session(session->id);
 	if (session->fd < 0)
@@ -229,11 +197,12 @@ static int reserve__hold(const struct reserve *reserve, struct reserve_session *
 static int reserve__hold_id(const struct reserve *reserve, u32 id)
 {
 	struct reserve_session session = { .id = id };
-	char name[PERF_PERSISTENT_NAME_MAX], buf[256];
+	char name[PERF_PERSISTENT_NAME_MAX];
 	int ret = reserve__hold(reserve, &session);
 
 	if (ret > 0 && verbose > 0)
 		session__report(&session);
+	persistent_info__exit(&session.info);
 	if (ret >= 0)
 		return ret;
 	if (!persistent__name(id, name)) {
@@ -241,8 +210,9 @@ static int reserve__hold_id(const struct reserve *reserve, u32 id)
 			return 0;
 		snprintf(name, sizeof(name), "%u", id);
 	}
-	pr_err("cannot hold session '%s': %s\n", name,
-	       session__strerror(id, ret, buf, sizeof(buf)));
+	if (ret != -ETIMEDOUT)
+		return persistent__error("hold", id, name, 'x', ret);
+	pr_err("cannot hold session '%s': timed out waiting for it to be held\n", name);
 	return ret;
 }
 
@@ -269,6 +239,120 @@ static int reserve__hold_ids(const struct reserve *reserve)
 	return err;
 }
 
+static void reserve__block_signals(sigset_t *wait, sigset_t *old)
+{
+	/* The end of the command must be told, even if somebody had that ignored. */
+	signal(SIGCHLD, SIG_DFL);
+	persistent__end_signals(wait);
+	sigaddset(wait, SIGCHLD);
+	sigprocmask(SIG_BLOCK, wait, old);
+}
+
+/* Returns the pid, 0 without a command, or a negative error. */
+static pid_t reserve__spawn(const struct reserve *reserve, const sigset_t *mask)
+{
+	posix_spawnattr_t attr;
+	pid_t pid;
+	int err;
+
+	if (!reserve->argv)
+		return 0;
+
+	err = posix_spawnattr_init(&attr);
+	if (err)
+		return -err;
+	posix_spawnattr_setsigmask(&attr, mask);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+	err = posix_spawnp(&pid, reserve->argv[0], NULL, &attr, (char **)reserve->argv, environ);
+	posix_spawnattr_destroy(&attr);
+	if (err && reserve->guessed)
+		pr_err("'%s' is neither a session nor a command: %s\n", reserve->argv[0],
+		       strerror(err));
+	else if (err)
+		pr_err("failed to run '%s': %s\n", reserve->argv[0], strerror(err));
+	return err ? -err : pid;
+}
+
+/* Returns the exit status: that of the command, or 0 when a signal ends it without one. */
+static int reserve__wait(pid_t pid, const sigset_t *wait)
+{
+	siginfo_t info;
+	int status;
+
+	while ((status = persistent__wait_command(pid, wait, &info)) == -EINTR && pid) {
+		/* The terminal sends it to the command as well. */
+		if (info.si_code <= 0)
+			kill(pid, info.si_signo);
+	}
+	return pid ? status : 0;
+}
+
+static void reserve__to_null(int fd)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0 || null == fd)
+		return;
+	dup2(null, fd);
+	close(null);
+}
+
+static int reserve__foreground(const struct reserve *reserve)
+{
+	sigset_t wait, old;
+	pid_t pid;
+
+	reserve__block_signals(&wait, &old);
+	pid = reserve__spawn(reserve, &old);
+	return pid < 0 ? pid : reserve__wait(pid, &wait);
+}
+
+/* The command has its output where that of perf goes. */
+static int reserve__child(const struct reserve *reserve, int ready)
+{
+	sigset_t wait, old;
+	pid_t pid;
+
+	setsid();
+	reserve__to_null(STDIN_FILENO);
+	reserve__block_signals(&wait, &old);
+	pid = reserve__spawn(reserve, &old);
+	if (pid < 0)
+		return pid;
+	reserve__to_null(STDOUT_FILENO);
+	reserve__to_null(STDERR_FILENO);
+	if (write(ready, "", 1) != 1)
+		return -errno;
+	close(ready);
+	return reserve__wait(pid, &wait);
+}
+
+/* Prints the pid of a process that holds the sessions from then on. */
+static int reserve__background(const struct reserve *reserve)
+{
+	int ready[2], err;
+	char byte;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = pipe2(ready, O_CLOEXEC) ? -1 : fork();
+	if (pid < 0) {
+		err = -errno;
+		pr_err("cannot go to the background: %s\n", strerror(-err));
+		return err;
+	}
+	if (!pid) {
+		close(ready[0]);
+		return reserve__child(reserve, ready[1]);
+	}
+
+	close(ready[1]);
+	if (read(ready[0], &byte, 1) != 1)
+		return -ECHILD;
+	printf("%d\n", pid);
+	return 0;
+}
+
 /* Without "--" the names end where there is no session of that name. */
 static int reserve__parse(struct reserve *reserve, int argc, const char **argv)
 {
@@ -284,9 +368,9 @@ static int reserve__parse(struct reserve *reserve, int argc, const char **argv)
 
 	reserve->names = argv;
 	reserve->nr_names = nr;
-	reserve->run.guessed = !dashes;
+	reserve->guessed = !dashes;
 	if (nr + dashes < argc)
-		reserve->run.argv = argv + nr + dashes;
+		reserve->argv = argv + nr + dashes;
 	if (!reserve->pmu_name)
 		return 0;
 
@@ -297,18 +381,17 @@ static int reserve__parse(struct reserve *reserve, int argc, const char **argv)
 	return -ENODEV;
 }
 
-static int reserve__cmd(int argc, const char **argv)
+int persistent_cmd__reserve(int argc, const char **argv, const char * const usage[])
 {
 	struct reserve reserve = {};
 	const struct option options[] = {
-		OPT_BOOLEAN('d', "background", &reserve.run.background,
+		OPT_BOOLEAN('d', "background", &reserve.background,
 			    "return when they are held, and print the pid of who holds them"),
 		OPT_STRING(0, "pmu", &reserve.pmu_name, "pmu",
 			   "only events of this PMU (default: the CPUs', or all if named)"),
 		OPT_INCR('v', "verbose", &verbose, "print what is held"),
 		OPT_END()
 	};
-	const char * const usage[] = { persistent_cmd_reserve.usage, NULL };
 	int err;
 
 	argc = parse_options(argc, argv, options, usage,
@@ -316,13 +399,7 @@ static int reserve__cmd(int argc, const char **argv)
 	if (persistent__type() < 0)
 		return -EOPNOTSUPP;
 	err = reserve__parse(&reserve, argc, argv) ?: reserve__hold_ids(&reserve);
-	return err ?: reserve__run(&reserve.run);
+	if (err)
+		return err;
+	return reserve.background ? reserve__background(&reserve) : reserve__foreground(&reserve);
 }
-
-const struct persistent_cmd persistent_cmd_reserve = {
-	.name	= "reserve",
-	.usage	=
-		"perf persistent reserve [-d] [-v] [--pmu <pmu>] [<name|id>...] [--] [<command>]\n"
-		"                                                         have sessions give up their counters while a command runs",
-	.fn	= reserve__cmd,
-};

@@ -10,19 +10,272 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <linux/capability.h>
 #include <linux/kernel.h>
+#include <linux/string.h>
 #include <linux/time64.h>
-#include <subcmd/parse-options.h>
+#include <linux/zalloc.h>
 #include <api/fs/fs.h>
-#include "cap.h"
-#include "change.h"
+#include <subcmd/parse-options.h>
 #include "debug.h"
 #include "info.h"
 #include "registry.h"
-#include "start-spec.h"
+#include "start.h"
 #include "strbuf.h"
-#include "values.h"
+
+/*
+ * What the events of a session get, as it was typed; NULL where nothing was. The text is
+ * the whole new filter.
+ */
+struct persistent_change {
+	const char	*event;
+	const char	*filter;
+	const char	*add_filter;
+	bool		drop_filter;
+	const char	*period;
+	const char	*freq;
+	char		*text;
+};
+
+static int change__check_options(const struct persistent_change *change)
+{
+	bool filter = change->filter || change->add_filter || change->drop_filter;
+
+	if (!!change->filter + !!change->add_filter + change->drop_filter > 1) {
+		pr_err("cannot use more than one of --filter, --add-filter and --drop-filter\n");
+		return -EINVAL;
+	}
+	if (change->period && change->freq) {
+		pr_err("cannot use --period with --freq\n");
+		return -EINVAL;
+	}
+	if (change->event && !filter && !change->period && !change->freq) {
+		pr_err("--event %s: use it with --filter, --add-filter, --drop-filter, --period or --freq\n",
+		       change->event);
+		return -EINVAL;
+	}
+	if (!*(change->filter ?: change->add_filter ?: "text")) {
+		pr_err("the filter is empty: use --drop-filter to remove one\n");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Returns 0 or, having said what is wrong with what was typed, a negative error. */
+static int persistent_change__parse(struct persistent_change *change,
+				    struct perf_persistent_set *set)
+{
+	const char *value = change->period ?: change->freq;
+	int err = change__check_options(change);
+
+	if (err)
+		return err;
+	if (change->filter || change->add_filter || change->drop_filter)
+		set->flags |= PERF_PERSISTENT_SET_FILTER;
+	if (!value)
+		return 0;
+
+	set->flags |= PERF_PERSISTENT_SET_PERIOD;
+	set->period = persistent__parse_count(value);
+	if (set->period)
+		return 0;
+	pr_err("invalid %s '%s': use a number from 1\n", change->period ? "period" : "frequency",
+	       value);
+	return -EINVAL;
+}
+
+static bool member__is_chosen(struct persistent_info *info, u32 nr,
+			      const struct perf_persistent_set *set)
+{
+	return info->members[nr].known && (!set->member || set->member == nr + 1);
+}
+
+static bool member__is_tracepoint(struct persistent_info *info, u32 nr)
+{
+	return info->members[nr].attr.type == PERF_TYPE_TRACEPOINT;
+}
+
+/*
+ * With PERF_SAMPLE_PERIOD, which perf sets in all sessions that it starts, tracepoints and
+ * software events but the clocks are sampled each time that they happen, whatever their period.
+ */
+static bool member__samples_each(struct persistent_info *info, u32 nr)
+{
+	struct perf_event_attr *attr = &info->members[nr].attr;
+
+	if (attr->freq || !(attr->sample_type & PERF_SAMPLE_PERIOD))
+		return false;
+	return attr->type == PERF_TYPE_TRACEPOINT ||
+	       (attr->type == PERF_TYPE_SOFTWARE && attr->config != PERF_COUNT_SW_CPU_CLOCK &&
+		attr->config != PERF_COUNT_SW_TASK_CLOCK);
+}
+
+/* For the kernel a number is a frequency or a period, as the event was opened. */
+static int change__check_period(const struct persistent_change *change,
+				struct persistent_info *info,
+				const struct perf_persistent_set *set)
+{
+	bool found = false;
+
+	for (u32 i = 0; i < info->nr_members; i++) {
+		struct perf_event_attr *attr = &info->members[i].attr;
+
+		if (!member__is_chosen(info, i, set) || !attr->sample_period ||
+		    persistent_info__is_side_band(info, i) || member__samples_each(info, i))
+			continue;
+		found = true;
+		if (attr->freq == !!change->freq)
+			continue;
+		pr_err("'%s' was started with a %s: use --%s%s\n", info->members[i].label,
+		       attr->freq ? "frequency" : "period", attr->freq ? "freq" : "period",
+		       set->member ? "" : ", or choose another event with --event");
+		return -EINVAL;
+	}
+	if (found)
+		return 0;
+	if (change->event)
+		pr_err("'%s' does not sample by a period or frequency\n", change->event);
+	else
+		pr_err("no event of session '%s' samples by a period or frequency\n", info->name);
+	return -EINVAL;
+}
+
+static int change__check_filter(const struct persistent_change *change,
+				struct persistent_info *info,
+				const struct perf_persistent_set *set)
+{
+	for (u32 i = 0; i < info->nr_members; i++) {
+		if (member__is_chosen(info, i, set) && member__is_tracepoint(info, i))
+			return 0;
+	}
+	if (change->event)
+		pr_err("'%s' is not a tracepoint: only tracepoints take filters\n", change->event);
+	else
+		pr_err("session '%s' has no tracepoint: only tracepoints take filters\n",
+		       info->name);
+	return -EINVAL;
+}
+
+/* The filter that all have which are chosen; a part of a filter is another one. */
+static int change__find_filter(struct persistent_info *info,
+			       const struct perf_persistent_set *set, char *old)
+{
+	struct persistent_answer answer;
+	bool found = false;
+	int err;
+
+	for (int i = 0; i < info->nr; i++) {
+		u32 member = info->instances[i].member;
+
+		if (!member__is_chosen(info, member, set) || !member__is_tracepoint(info, member))
+			continue;
+		err = persistent__ask(info->id, info->instances[i].instance, &answer);
+		if (err == -ENOENT)
+			continue;
+		if (!err && answer.query.filter_size >= sizeof(answer.filter))
+			err = -E2BIG;
+		if (err)
+			return persistent__error("read the filter of", info->id, info->name, 'r',
+						 err);
+		if (found && strcmp(old, answer.filter)) {
+			pr_err("--add-filter: there are different filters, \"%s\" and \"%s\"; %s\n",
+			       persistent__printable(old), persistent__printable(answer.filter),
+			       set->member ? "use --filter" : "choose one event with --event");
+			return -EINVAL;
+		}
+		strlcpy(old, answer.filter, sizeof(answer.filter));
+		found = true;
+	}
+	return 0;
+}
+
+static int change__add_filter(struct persistent_change *change, struct persistent_info *info,
+			      const struct perf_persistent_set *set)
+{
+	char old[PERSISTENT_FILTER_MAX] = "";
+	int err = change__find_filter(info, set, old);
+
+	if (!err && asprintf(&change->text, old[0] ? "(%s) && (%s)" : "%s%s", old,
+			     change->add_filter) < 0) {
+		change->text = NULL;
+		pr_err("Not enough memory\n");
+		err = -ENOMEM;
+	}
+	return err;
+}
+
+static int change__fill(struct persistent_change *change, struct persistent_info *info,
+			struct perf_persistent_set *set)
+{
+	int member, err = 0;
+
+	if (change->event) {
+		member = persistent_info__find_member(info, change->event);
+		if (member < 0)
+			return member;
+		set->member = member + 1;
+	}
+	if (set->flags & PERF_PERSISTENT_SET_PERIOD)
+		err = change__check_period(change, info, set);
+	if (err || !(set->flags & PERF_PERSISTENT_SET_FILTER))
+		return err;
+
+	err = change__check_filter(change, info, set);
+	if (!err && change->add_filter)
+		err = change__add_filter(change, info, set);
+	set->filter = (u64)(unsigned long)(change->text ?: change->filter ?: "");
+	return err;
+}
+
+/*
+ * Find out what the kernel is to be told. Returns 0 or, having said what is wrong, a
+ * negative error. What becomes of a number or an added filter takes reading.
+ */
+static int persistent_change__apply(struct persistent_change *change, u32 id,
+				    struct perf_persistent_set *set)
+{
+	bool reads = set->flags & PERF_PERSISTENT_SET_PERIOD || change->add_filter;
+	struct persistent_info info;
+	int err;
+
+	if (!(set->flags & (PERF_PERSISTENT_SET_PERIOD | PERF_PERSISTENT_SET_FILTER)))
+		return 0;
+
+	err = reads ? persistent_info__init(&info, id) : persistent_info__init_control(&info, id);
+	if (err)
+		return persistent__error("change", id, info.name, reads ? 'r' : 'w', err);
+	err = change__fill(change, &info, set);
+	persistent_info__exit(&info);
+	return err;
+}
+
+static void persistent_change__exit(struct persistent_change *change)
+{
+	zfree(&change->text);
+}
+
+/* Why the kernel takes no filter or frequency that was typed; NULL if it is neither */
+static const char *persistent_change__why_invalid(const struct persistent_change *change, char *buf,
+						  size_t size)
+{
+	const char *filter = change->filter ?: change->add_filter;
+	int most;
+
+	if (change->freq && !sysctl__read_int("kernel/perf_event_max_sample_rate", &most) &&
+	    persistent__parse_count(change->freq) > (u64)most) {
+		scnprintf(buf, size,
+			  "the frequency is at most %d (kernel.perf_event_max_sample_rate)", most);
+		return buf;
+	}
+	if (!filter)
+		return NULL;
+	if (change->event)
+		scnprintf(buf, size, "invalid filter '%s' for '%s'", filter, change->event);
+	else
+		scnprintf(buf, size,
+			  "filter '%s' is not valid for all of its tracepoints; choose one with --event",
+			  filter);
+	return buf;
+}
 
 /* What was typed, NULL where nothing was */
 struct set_options {
@@ -45,47 +298,32 @@ static int set__parse_setting(struct perf_persistent_set *set, const char *name,
 	return -EINVAL;
 }
 
-static int set__parse_name(struct perf_persistent_set *set, const char *str)
-{
-	set->flags |= PERF_PERSISTENT_SET_NAME;
-	set->name = (u64)(unsigned long)str;
-	return persistent_spec__check_name("--name ", str);
-}
-
 static int set__parse(struct perf_persistent_set *set, struct set_options *options)
 {
 	int err = persistent_change__parse(&options->change, set);
 
-	if (!err && options->name)
-		err = set__parse_name(set, options->name);
+	if (!err && options->name) {
+		set->flags |= PERF_PERSISTENT_SET_NAME;
+		set->name = (u64)(unsigned long)options->name;
+		err = persistent_spec__check_name("--name ", options->name);
+	}
 	return err ?: set__parse_setting(set, "ttl", options->ttl) ?:
 		      set__parse_setting(set, "mode", options->mode) ?:
 		      set__parse_setting(set, "owner", options->owner) ?:
 		      set__parse_setting(set, "group", options->group);
 }
 
-static const char *set__why_not_permitted(u32 flags)
-{
-	if (flags & PERF_PERSISTENT_SET_UID)
-		return "a new owner needs CAP_PERFMON";
-	if (flags & PERF_PERSISTENT_SET_GID)
-		return "needs CAP_PERFMON; without it the owner can choose one of their own groups";
-	return "a new mode needs CAP_PERFMON, or to own a session started without it";
-}
-
 /* perf checked the value: the kernel only refuses it without CAP_PERFMON. */
 static bool set__is_ttl_too_long(const struct perf_persistent_set *set, char *buf, size_t size)
 {
-	int secs;
+	u64 max = persistent__max_ttl();
 
-	if (!(set->flags & PERF_PERSISTENT_SET_TTL) || perf_cap__capable(CAP_PERFMON) ||
-	    sysctl__read_int("kernel/perf_event_persistent_max_ttl", &secs) ||
-	    set->ttl <= (u64)secs * NSEC_PER_SEC)
+	if (!(set->flags & PERF_PERSISTENT_SET_TTL) || set->ttl <= max)
 		return false;
 
 	scnprintf(buf, size,
-		  "without CAP_PERFMON the ttl is at most %ds (kernel.perf_event_persistent_max_ttl)",
-		  secs);
+		  "without CAP_PERFMON the ttl is at most %llus (kernel.perf_event_persistent_max_ttl)",
+		  (unsigned long long)(max / NSEC_PER_SEC));
 	return true;
 }
 
@@ -100,9 +338,12 @@ static const char *set__strerror(u32 id, const struct perf_persistent_set *set,
 			  (const char *)(unsigned long)set->name);
 		return buf;
 	}
-	if (err == -EPERM && set->flags & (PERF_PERSISTENT_SET_UID | PERF_PERSISTENT_SET_GID |
-					   PERF_PERSISTENT_SET_MODE))
-		return set__why_not_permitted(set->flags);
+	if (err == -EPERM && set->flags & PERF_PERSISTENT_SET_UID)
+		return "a new owner needs CAP_PERFMON";
+	if (err == -EPERM && set->flags & PERF_PERSISTENT_SET_GID)
+		return "needs CAP_PERFMON; without it the owner can choose one of their own groups";
+	if (err == -EPERM && set->flags & PERF_PERSISTENT_SET_MODE)
+		return "a new mode needs CAP_PERFMON, or to own a session started without it";
 	if (err == -EINVAL && set__is_ttl_too_long(set, buf, size))
 		return buf;
 	why = err == -EINVAL ? persistent_change__why_invalid(change, buf, size) : NULL;
@@ -132,7 +373,7 @@ static int set__run(const char *str, struct perf_persistent_set *set,
 	return err;
 }
 
-static int set__cmd(int argc, const char **argv)
+int persistent_cmd__set(int argc, const char **argv, const char * const usage[])
 {
 	struct set_options values = {};
 	struct perf_persistent_set set = {};
@@ -156,7 +397,6 @@ static int set__cmd(int argc, const char **argv)
 		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 		OPT_END()
 	};
-	const char * const usage[] = { persistent_cmd_set.usage, NULL };
 	int err;
 
 	argc = parse_options(argc, argv, options, usage, 0);
@@ -172,15 +412,6 @@ static int set__cmd(int argc, const char **argv)
 	persistent_change__exit(&values.change);
 	return err;
 }
-
-const struct persistent_cmd persistent_cmd_set = {
-	.name	= "set",
-	.usage	=
-		"perf persistent set [--name <name>] [--ttl <time>] [--mode <mode>] [--owner <user>] [--group <group>]\n"
-		"                           [--event <event>] [--filter <filter> | --add-filter <filter> | --drop-filter] [--period <n> | --freq <n>] <name|id>\n"
-		"                                                         change name, ttl, mode, owner, group, filter or rate",
-	.fn	= set__cmd,
-};
 
 #define MARK_EVENT	"perf_persistent:persistent_mark"
 
@@ -212,7 +443,7 @@ static void mark__note_unseen(void)
 			MARK_EVENT);
 }
 
-static int mark__cmd(int argc, const char **argv)
+int persistent_cmd__mark(int argc, const char **argv, const char * const usage[])
 {
 	struct perf_persistent_set set = { .flags = PERF_PERSISTENT_SET_MARK };
 	struct persistent_change none = {};
@@ -220,7 +451,6 @@ static int mark__cmd(int argc, const char **argv)
 		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 		OPT_END()
 	};
-	const char * const usage[] = { persistent_cmd_mark.usage, NULL };
 	int err;
 
 	argc = parse_options(argc, argv, options, usage, 0);
@@ -238,10 +468,3 @@ static int mark__cmd(int argc, const char **argv)
 		mark__note_unseen();
 	return err;
 }
-
-const struct persistent_cmd persistent_cmd_mark = {
-	.name	= "mark",
-	.usage	=
-		"perf persistent mark <name|id> <text>             put a text into the buffers of sessions with perf_persistent:persistent_mark",
-	.fn	= mark__cmd,
-};

@@ -18,7 +18,6 @@
 #include <subcmd/parse-options.h>
 #include "debug.h"
 #include "event.h"
-#include "evlist.h"
 #include "info.h"
 #include "json.h"
 #include "log.h"
@@ -81,18 +80,16 @@ static void status__count(struct persistent_status *status, struct persistent_in
 static bool persistent_buffer__is_full(struct persistent_buffer *buffer)
 {
 	u64 used = ring_buffer_read_head(buffer->base) - READ_ONCE(buffer->base->data_tail);
-	union perf_event *event = NULL;
 	u64 longest = 0;
 
-	while ((event = persistent_buffer__next(buffer, event)))
+	persistent_buffer__for_each(buffer, event)
 		longest = max_t(u64, longest, event->header.size);
 	return longest && used + longest >= buffer->size;
 }
 
 static int status__look_into(struct persistent_status *status, struct persistent_reader *reader)
 {
-	for (int i = 0; i < reader->nr; i++) {
-		struct persistent_buffer *buffer = &reader->buffers[i];
+	persistent_reader__for_each(reader, buffer) {
 		int err;
 
 		if (buffer->side_band)
@@ -113,20 +110,13 @@ static int status__look_into(struct persistent_status *status, struct persistent
 static int status__ask_buffers(struct persistent_status *status)
 {
 	struct persistent_reader reader = {};
-	struct evlist *evlist;
 	int err;
 
 	if (!persistent__number(status->id, "buffer_bytes"))
 		return 0;
-	evlist = evlist__new();
-	if (!evlist)
-		return -ENOMEM;
 
-	err = persistent_reader__open(&reader, evlist, status->id) ?:
-	      status__look_into(status, &reader);
-	persistent_reader__exit(&reader);
-	evlist__close(evlist);
-	evlist__put(evlist);
+	err = persistent_reader__open(&reader, status->id) ?: status__look_into(status, &reader);
+	persistent_reader__close(&reader);
 	return err;
 }
 
@@ -205,15 +195,11 @@ static int status__ask(struct persistent_status *status, const struct status_opt
 		       u32 id)
 {
 	struct persistent_info info;
-	char buf[STRERR_BUFSIZE];
 	int err = persistent_info__init(&info, id);
 
 	*status = (struct persistent_status) { .id = id };
-	if (err) {
-		pr_err("cannot read session '%s': %s\n", info.name,
-		       persistent__strerror(id, err, buf, sizeof(buf)));
-		return err;
-	}
+	if (err)
+		return persistent__error("read", id, info.name, 'r', err);
 	snprintf(status->name, sizeof(status->name), "%s", info.name);
 	status__count(status, &info);
 	persistent_info__exit(&info);
@@ -319,7 +305,7 @@ static int status__run(int argc, const char **argv, const struct status_options 
 	return err;
 }
 
-static int status__cmd(int argc, const char **argv)
+int persistent_cmd__status(int argc, const char **argv, const char * const usage[])
 {
 	struct status_options status = {};
 	const struct option options[] = {
@@ -331,7 +317,6 @@ static int status__cmd(int argc, const char **argv)
 		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 		OPT_END()
 	};
-	const char * const usage[] = { persistent_cmd_status.usage, NULL };
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (!argc)
@@ -343,10 +328,3 @@ static int status__cmd(int argc, const char **argv)
 	symbol__init(NULL);
 	return status__run(argc, argv, &status);
 }
-
-const struct persistent_cmd persistent_cmd_status = {
-	.name	= "status",
-	.usage	=
-		"perf persistent status [-j] [-i <log>] [--state <file>] <name|id>...   whether it runs, is full and has lost any",
-	.fn	= status__cmd,
-};

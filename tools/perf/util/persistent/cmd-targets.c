@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <linux/zalloc.h>
 #include <subcmd/parse-options.h>
@@ -225,17 +224,6 @@ static int targets__add_all(struct targets *targets, bool descendants)
 	return ret;
 }
 
-static int targets__find_processes(struct targets *targets)
-{
-	for (int i = 0; i < targets->pids.nr; i++) {
-		int err = target_processes__add(&targets->processes, targets->pids.list[i]);
-
-		if (err)
-			return add__error(targets, targets->pids.list[i], err);
-	}
-	return 0;
-}
-
 /* Children of what is gone are not its children any more. */
 static int targets__find_descendants(struct targets *targets)
 {
@@ -262,16 +250,12 @@ static int targets__no_tasks(struct targets *targets)
 
 static int targets__find_events(struct targets *targets, bool descendants)
 {
-	char buf[STRERR_BUFSIZE];
 	int err = task_events__init(&targets->events, targets->id);
 
 	if (err == -EINVAL)
 		return targets__no_tasks(targets);
-	if (err) {
-		pr_err("cannot read session '%s': %s\n", targets->name,
-		       persistent__strerror(targets->id, err, buf, sizeof(buf)));
-		return err;
-	}
+	if (err)
+		return persistent__error("read", targets->id, targets->name, 'r', err);
 	if (descendants && !task_events__are_inherited(&targets->events)) {
 		pr_err("--descendants: session '%s' does not follow children: it was started with -i or --per-thread\n",
 		       targets->name);
@@ -285,8 +269,11 @@ static int targets__add(struct targets *targets, bool descendants)
 	sigset_t old;
 	int err = targets__find_events(targets, descendants);
 
-	if (!err)
-		err = targets__find_processes(targets);
+	for (int i = 0; i < targets->pids.nr && !err; i++) {
+		err = target_processes__add(&targets->processes, targets->pids.list[i]);
+		if (err)
+			add__error(targets, targets->pids.list[i], err);
+	}
 	if (!err) {
 		/* What ends perf waits until all that was added is taken out again. */
 		persistent__end_signals(&targets->ends);
@@ -373,16 +360,13 @@ static int targets__drop_instances(struct targets *targets,
 
 static int targets__drop(struct targets *targets, bool descendants)
 {
-	char buf[STRERR_BUFSIZE], name[PERF_PERSISTENT_NAME_MAX];
+	char name[PERF_PERSISTENT_NAME_MAX];
 	struct perf_persistent_query query;
 	struct perf_persistent_info *infos;
 	int err, nr = persistent__instances(targets->id, &query, &infos);
 
-	if (nr < 0) {
-		pr_err("cannot read session '%s': %s\n", targets->name,
-		       persistent__strerror(targets->id, nr, buf, sizeof(buf)));
-		return nr;
-	}
+	if (nr < 0)
+		return persistent__error("read", targets->id, targets->name, 'r', nr);
 
 	err = targets__check_dropped(targets, infos, nr);
 	if (!err && descendants)
@@ -398,21 +382,9 @@ static int targets__drop(struct targets *targets, bool descendants)
 	return err;
 }
 
-static int targets__find(struct targets *targets, const char *str)
+int persistent_cmd__targets(int argc, const char **argv, const char * const usage[])
 {
-	int id = persistent__find(str);
-
-	if (id < 0)
-		return id;
-	targets->name = str;
-	targets->id = id;
-	return 0;
-}
-
-static int targets__cmd(int argc, const char **argv, const struct persistent_cmd *cmd,
-			int (*apply)(struct targets *targets, bool descendants))
-{
-	struct targets targets = { .verb = cmd->name };
+	struct targets targets = { .verb = argv[0] };
 	bool descendants = false;
 	const struct option options[] = {
 		OPT_CALLBACK('p', "pid", &targets.pids, "pid", "processes to add or drop",
@@ -421,40 +393,19 @@ static int targets__cmd(int argc, const char **argv, const struct persistent_cmd
 		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 		OPT_END()
 	};
-	const char * const usage[] = { cmd->usage, NULL };
 	int err;
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (argc != 1 || !targets.pids.nr)
 		usage_with_options(usage, options);
 
-	err = targets__find(&targets, argv[0]) ?: apply(&targets, descendants);
+	err = persistent__find(argv[0]);
+	if (err > 0) {
+		targets.name = argv[0];
+		targets.id = err;
+		err = strcmp(targets.verb, "add") ? targets__drop(&targets, descendants) :
+						    targets__add(&targets, descendants);
+	}
 	zfree(&targets.pids.list);
 	return err;
 }
-
-static int add__cmd(int argc, const char **argv)
-{
-	return targets__cmd(argc, argv, &persistent_cmd_add, targets__add);
-}
-
-const struct persistent_cmd persistent_cmd_add = {
-	.name	= "add",
-	.usage	=
-		"perf persistent add --pid <pid> [--descendants] <name|id>\n"
-		"                                                         measure other processes as well",
-	.fn	= add__cmd,
-};
-
-static int drop__cmd(int argc, const char **argv)
-{
-	return targets__cmd(argc, argv, &persistent_cmd_drop, targets__drop);
-}
-
-const struct persistent_cmd persistent_cmd_drop = {
-	.name	= "drop",
-	.usage	=
-		"perf persistent drop --pid <pid> [--descendants] <name|id>\n"
-		"                                                         measure processes no longer",
-	.fn	= drop__cmd,
-};

@@ -3,33 +3,22 @@
 #define __PERF_PERSISTENT_CMD_H
 
 #include <stdbool.h>
-#include <linux/perf_event.h>
 #include <linux/types.h>
 
 /*
- * A subcommand of perf persistent: one in each cmd-*.c, or some that are alike.
+ * The subcommands of perf persistent. Each returns an exit status or, having said what is
+ * wrong, a negative error.
  */
-struct persistent_cmd {
-	const char	*name;
-	const char	*usage;
-	/* Returns an exit status or, having said what is wrong, a negative error. */
-	int		(*fn)(int argc, const char **argv);
-};
-
-extern const struct persistent_cmd persistent_cmd_list;
-extern const struct persistent_cmd persistent_cmd_read;
-extern const struct persistent_cmd persistent_cmd_dump;
-extern const struct persistent_cmd persistent_cmd_flush;
-extern const struct persistent_cmd persistent_cmd_status;
-extern const struct persistent_cmd persistent_cmd_enable;
-extern const struct persistent_cmd persistent_cmd_disable;
-extern const struct persistent_cmd persistent_cmd_clear;
-extern const struct persistent_cmd persistent_cmd_add;
-extern const struct persistent_cmd persistent_cmd_drop;
-extern const struct persistent_cmd persistent_cmd_set;
-extern const struct persistent_cmd persistent_cmd_mark;
-extern const struct persistent_cmd persistent_cmd_reserve;
-extern const struct persistent_cmd persistent_cmd_stop;
+int persistent_cmd__list(int argc, const char **argv, const char * const usage[]);
+int persistent_cmd__read(int argc, const char **argv, const char * const usage[]);
+int persistent_cmd__dump(int argc, const char **argv, const char * const usage[]);
+int persistent_cmd__flush(int argc, const char **argv, const char * const usage[]);
+int persistent_cmd__status(int argc, const char **argv, const char * const usage[]);
+int persistent_cmd__control(int argc, const char **argv, const char * const usage[]);
+int persistent_cmd__targets(int argc, const char **argv, const char * const usage[]);
+int persistent_cmd__set(int argc, const char **argv, const char * const usage[]);
+int persistent_cmd__mark(int argc, const char **argv, const char * const usage[]);
+int persistent_cmd__reserve(int argc, const char **argv, const char * const usage[]);
 
 /*
  * How list and read print: a table, JSON, or with a separator between the values; read
@@ -46,5 +35,26 @@ struct persistent_print {
 };
 
 int persistent_print__check(struct persistent_print *print);
+int list__counters(u32 *ids, int nr);
+
+/*
+ * What was asked for, by dump or by stop --dump.
+ *
+ * @option: what @path was given with, for messages
+ * @path:   may have %n for the name of the session, and what strftime(3) knows
+ */
+struct persistent_dump {
+	const char	*option;
+	const char	*path;
+	const char	*last_str;
+	const char	*max_size_str;
+	u64		last;
+	u64		max_size;
+	bool		all;
+	bool		no_buildid_cache;
+};
+
+int persistent_dump__prepare(struct persistent_dump *dump, bool several);
+int persistent_dump__run(const struct persistent_dump *dump, u32 id);
 
 #endif /* __PERF_PERSISTENT_CMD_H */

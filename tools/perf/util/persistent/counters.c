@@ -2,13 +2,12 @@
 /*
  * perf persistent list --counters: who has the counters of the CPUs' PMUs.
  */
-#include "cmd-list.h"
+#include "cmd.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <linux/kernel.h>
 #include <linux/string.h>
 #include <perf/cpumap.h>
 #include "cpumap.h"
@@ -43,15 +42,6 @@ static int counter__open(struct perf_pmu *pmu, int cpu)
 	return fd < 0 ? -errno : fd;
 }
 
-/* It had a counter at once, if it ran for all of the time that it was enabled. */
-static bool counter__is_running(int fd)
-{
-	struct { u64 value, enabled, running; } count = {};
-
-	return read(fd, &count, sizeof(count)) == sizeof(count) &&
-	       count.running && count.running == count.enabled;
-}
-
 /*
  * Returns how many events more get a counter on the CPU, or a negative error. They are
  * opened one by one until one does not get any, and closed again.
@@ -62,13 +52,16 @@ static int pmu__count_free(struct perf_pmu *pmu, int cpu)
 	bool runs = true;
 
 	while (runs && nr < MAX_COUNTERS) {
+		struct { u64 value, enabled, running; } count = {};
 		int fd = counter__open(pmu, cpu);
 
 		if (fd < 0) {
 			err = fd;
 			break;
 		}
-		runs = counter__is_running(fd);
+		/* It had a counter at once, if it ran for all of the time that it was enabled. */
+		runs = read(fd, &count, sizeof(count)) == sizeof(count) &&
+		       count.running && count.running == count.enabled;
 		fds[nr++] = fd;
 	}
 	for (int i = 0; i < nr; i++)
@@ -82,12 +75,6 @@ struct counters {
 	int	tasks;
 };
 
-static bool instance__never_ran(const struct perf_persistent_info *instance)
-{
-	return instance->state == PERF_PERSISTENT_STATE_ENABLED && instance->time_enabled &&
-	       !instance->time_running;
-}
-
 static void counters__add_member(struct counters *counters, struct persistent_info *info,
 				 u32 member)
 {
@@ -99,10 +86,10 @@ static void counters__add_member(struct counters *counters, struct persistent_in
 		if (instance->member != member)
 			continue;
 		nr++;
-		if (instance__never_ran(instance))
-			never++;
-		else if (instance->state != PERF_PERSISTENT_STATE_ENABLED)
+		if (instance->state != PERF_PERSISTENT_STATE_ENABLED)
 			continue;
+		if (instance->time_enabled && !instance->time_running)
+			never++;
 		else if (instance->pid != -1)
 			counters->tasks++;
 		else if (instance->cpu >= 0 && instance->cpu < counters->nr_cpus)

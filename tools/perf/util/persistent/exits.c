@@ -7,35 +7,94 @@
  * has no such record. Its instance counts it and all of its children: when these have all
  * ended, the rest is its own.
  */
-#include "exits.h"
+#include "read.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
+#include <linux/time64.h>
+#include <linux/types.h>
 #include <linux/zalloc.h>
-#include <internal/lib.h>
-#include <internal/xyarray.h>
 #include <perf/event.h>
 #include "debug.h"
 #include "event.h"
 #include "evlist.h"
 #include "evsel.h"
+#include "hashmap.h"
+#include "info.h"
+#include "json.h"
 #include "machine.h"
+#include "reader.h"
 #include "registry.h"
 #include "reopen.h"
 #include "sample.h"
 #include "thread.h"
 
+struct exit_count {
+	u64	val;
+	u64	ena;
+	u64	run;
+	bool	known;
+};
+
+/*
+ * A task that has ended, with a count for each evsel of the session.
+ *
+ * @target:  whose child it is, or what it is itself
+ * @before:  an earlier task with the same number
+ * @sibling: another child of the same target
+ */
+struct exit_row {
+	struct thread		*thread;
+	pid_t			target;
+	bool			is_target;
+	struct exit_row		*before;
+	struct exit_row		*sibling;
+	struct exit_count	counts[];
+};
+
+/* An instance, and what the children that it was passed on to have counted. */
+struct exit_source {
+	struct evsel				*evsel;
+	const struct perf_persistent_info	*info;
+	u64					lost;
+	u64					val;
+	u64					run;
+};
+
+/*
+ * @by_tid:	the last row with this number
+ * @children:	of each target, the last row, or NULL
+ * @lost:	records for which there was no room
+ * @cleared:	records from before that are left out, and side-band is not
+ * @waiting:	a target has ended, and has children that go on
+ * @incomplete: not all records are there, so the counts of targets are not known
+ */
+struct persistent_exits {
+	struct persistent_info		info;
+	struct machines			machines;
+	struct persistent_reader	reader;
+	struct exit_source		*sources;
+	int				nr_sources;
+	struct exit_row			**rows;
+	int				nr_rows;
+	struct hashmap			by_tid;
+	struct hashmap			children;
+	u64				lost;
+	bool				cleared;
+	bool				waiting;
+	bool				incomplete;
+};
+
 struct exit_record {
 	u64			time;
 	union perf_event	*event;
 };
-
-static bool evsel__tells_exits(const struct evsel *evsel)
-{
-	return evsel->core.attr.inherit_stat;
-}
 
 static int persistent_exits__check(struct persistent_info *info)
 {
@@ -82,43 +141,33 @@ static int persistent_exits__find_sources(struct persistent_exits *exits)
 	int err = 0, idx, thread, nr = 0;
 	struct evsel *evsel;
 
-	evlist__for_each_entry(exits->evlist, evsel)
-		nr += xyarray__max_x(evsel->persistent->instances) *
-		      xyarray__max_y(evsel->persistent->instances);
+	evlist__for_each_persistent(exits->reader.evlist, evsel, idx, thread, instance)
+		nr++;
 	exits->sources = calloc(nr, sizeof(*exits->sources));
 	if (!exits->sources)
 		return -ENOMEM;
 
-	evlist__for_each_entry(exits->evlist, evsel) {
-		if (!evsel__tells_exits(evsel))
-			continue;
-		evsel__for_each_persistent(evsel, idx, thread, instance) {
-			struct exit_source *source = &exits->sources[exits->nr_sources++];
+	evlist__for_each_persistent(exits->reader.evlist, evsel, idx, thread, instance) {
+		struct exit_source *source = &exits->sources[exits->nr_sources];
 
-			source->evsel = evsel;
-			source->info = &instance->info;
-			err = err ?: evsel__persistent_lost_records(evsel, idx, thread,
-								    &source->lost) ?:
-			      hashmap__set(&exits->children, instance->info.pid, NULL, NULL, NULL);
-			exits->lost += source->lost;
-			exits->cleared |= !!instance->info.cleared;
-		}
+		if (!evsel->core.attr.inherit_stat)
+			continue;
+		exits->nr_sources++;
+		source->evsel = evsel;
+		source->info = &instance->info;
+		err = err ?: evsel__persistent_lost_records(evsel, idx, thread, &source->lost) ?:
+		      hashmap__set(&exits->children, instance->info.pid, NULL, NULL, NULL);
+		exits->lost += source->lost;
+		exits->cleared |= !!instance->info.cleared;
 	}
 	qsort(exits->sources, exits->nr_sources, sizeof(*exits->sources), exit_source__cmp);
-	return err;
-}
-
-static void persistent_exits__find_losses(struct persistent_exits *exits)
-{
-	struct persistent_reader *reader = &exits->reader;
 
 	exits->incomplete = exits->lost || exits->cleared;
-	for (int i = 0; i < reader->nr; i++) {
-		struct persistent_buffer *buffer = &reader->buffers[i];
-
+	persistent_reader__for_each(&exits->reader, buffer) {
 		if (!buffer->side_band)
 			exits->incomplete |= buffer->lost_bytes || buffer->consumed_bytes;
 	}
+	return err;
 }
 
 /* Rows */
@@ -126,6 +175,7 @@ static void persistent_exits__find_losses(struct persistent_exits *exits)
 static struct exit_row *persistent_exits__new_row(struct persistent_exits *exits,
 						  struct thread *thread)
 {
+	int nr = evlist__nr_entries(exits->reader.evlist);
 	struct exit_row **rows, *row;
 
 	rows = realloc(exits->rows, (exits->nr_rows + 1) * sizeof(*rows));
@@ -133,13 +183,9 @@ static struct exit_row *persistent_exits__new_row(struct persistent_exits *exits
 		return NULL;
 	exits->rows = rows;
 
-	row = zalloc(sizeof(*row));
-	if (row)
-		row->counts = calloc(evlist__nr_entries(exits->evlist), sizeof(*row->counts));
-	if (!row || !row->counts) {
-		free(row);
+	row = zalloc(sizeof(*row) + nr * sizeof(row->counts[0]));
+	if (!row)
 		return NULL;
-	}
 	row->thread = thread__get(thread);
 	thread__set_priv(thread, row);
 	rows[exits->nr_rows++] = row;
@@ -233,36 +279,27 @@ static int exit_record__cmp(const void *a, const void *b)
 	return l->time < r->time ? -1 : l->time > r->time;
 }
 
-static int persistent_exits__nr_records(struct persistent_exits *exits)
-{
-	union perf_event *event;
-	int nr = 0;
-
-	for (int i = 0; i < exits->reader.nr; i++) {
-		event = NULL;
-		while ((event = persistent_buffer__next(&exits->reader.buffers[i], event)))
-			nr += event->header.type != PERF_RECORD_SAMPLE;
-	}
-	return nr;
-}
-
 /* Those of all buffers in the order of their times: a number can be that of several tasks. */
 static int persistent_exits__process_all(struct persistent_exits *exits)
 {
-	int nr = persistent_exits__nr_records(exits), err = 0;
-	struct exit_record *records = calloc(nr + 1, sizeof(*records)), *record = records;
-	union perf_event *event;
+	struct exit_record *records, *record;
+	int nr = 0, err = 0;
 
+	persistent_reader__for_each(&exits->reader, buffer) {
+		persistent_buffer__for_each(buffer, event)
+			nr += event->header.type != PERF_RECORD_SAMPLE;
+	}
+	records = calloc(nr + 1, sizeof(*records));
 	if (!records)
 		return -ENOMEM;
+	record = records;
 
-	for (int i = 0; i < exits->reader.nr; i++) {
-		event = NULL;
-		while ((event = persistent_buffer__next(&exits->reader.buffers[i], event))) {
+	persistent_reader__for_each(&exits->reader, buffer) {
+		persistent_buffer__for_each(buffer, event) {
 			if (event->header.type == PERF_RECORD_SAMPLE)
 				continue;
 			record->event = event;
-			record++->time = persistent_event__time(exits->evlist, event);
+			record++->time = persistent_event__time(exits->reader.evlist, event);
 		}
 	}
 	qsort(records, nr, sizeof(*records), exit_record__cmp);
@@ -365,10 +402,35 @@ static int persistent_exits__add_target(struct persistent_exits *exits,
 	return 0;
 }
 
-static int persistent_exits__add_targets(struct persistent_exits *exits)
+/*
+ * The instances are listed before the buffers are read: of those that had ended by then
+ * all records are there. Returns 0 or, having said what is wrong, a negative error.
+ */
+static int persistent_exits__read(struct persistent_exits *exits, u32 id)
 {
-	int err = 0;
+	int err;
 
+	*exits = (struct persistent_exits) {};
+	hashmap__init(&exits->by_tid, pid__hash, pid__equal, NULL);
+	hashmap__init(&exits->children, pid__hash, pid__equal, NULL);
+	err = persistent_info__init(&exits->info, id);
+	if (err)
+		return persistent__error("read", id, exits->info.name, 'r', err);
+
+	err = persistent_exits__check(&exits->info);
+	if (err)
+		return err;
+	machines__init(&exits->machines);
+	err = persistent_reader__open(&exits->reader, id) ?:
+	      persistent_reader__read(&exits->reader);
+	if (err)
+		return err;
+	persistent_reader__find_horizon(&exits->reader);
+
+	err = persistent_exits__find_sources(exits) ?:
+	      persistent_exits__name_targets(exits) ?:
+	      persistent_exits__process_all(exits) ?:
+	      persistent_exits__check_children(exits);
 	for (int i = 0; i < exits->nr_sources && !err; i++) {
 		if (exits->sources[i].info->pid > 0)
 			err = persistent_exits__add_target(exits, &exits->sources[i]);
@@ -376,70 +438,171 @@ static int persistent_exits__add_targets(struct persistent_exits *exits)
 	return err;
 }
 
-static int persistent_exits__collect(struct persistent_exits *exits)
-{
-	int err = persistent_exits__find_sources(exits);
-
-	if (err)
-		return err;
-	persistent_exits__find_losses(exits);
-	err = persistent_exits__name_targets(exits);
-	if (!err)
-		err = persistent_exits__process_all(exits);
-	if (!err)
-		err = persistent_exits__check_children(exits);
-	return err ?: persistent_exits__add_targets(exits);
-}
-
-/*
- * The instances are listed before the buffers are read: of those that had ended by then
- * all records are there. Returns 0 or, having said what is wrong, a negative error.
- */
-int persistent_exits__read(struct persistent_exits *exits, u32 id)
-{
-	char buf[STRERR_BUFSIZE];
-	int err;
-
-	*exits = (struct persistent_exits) {};
-	hashmap__init(&exits->by_tid, pid__hash, pid__equal, NULL);
-	hashmap__init(&exits->children, pid__hash, pid__equal, NULL);
-	err = persistent_info__init(&exits->info, id);
-	if (err) {
-		pr_err("cannot read session '%s': %s\n", exits->info.name,
-		       persistent__strerror(id, err, buf, sizeof(buf)));
-		return err;
-	}
-
-	err = persistent_exits__check(&exits->info);
-	if (err)
-		return err;
-	machines__init(&exits->machines);
-	exits->evlist = evlist__new();
-	err = exits->evlist ? persistent_reader__open(&exits->reader, exits->evlist, id) : -ENOMEM;
-	if (!err)
-		err = persistent_reader__read(&exits->reader);
-	if (err)
-		return err;
-	persistent_reader__find_horizon(&exits->reader);
-	return persistent_exits__collect(exits);
-}
-
-void persistent_exits__exit(struct persistent_exits *exits)
+static void persistent_exits__exit(struct persistent_exits *exits)
 {
 	for (int i = 0; i < exits->nr_rows; i++) {
 		thread__put(exits->rows[i]->thread);
-		free(exits->rows[i]->counts);
 		free(exits->rows[i]);
 	}
 	zfree(&exits->rows);
 	zfree(&exits->sources);
 	hashmap__clear(&exits->by_tid);
 	hashmap__clear(&exits->children);
-	persistent_reader__exit(&exits->reader);
 	persistent_info__exit(&exits->info);
-	if (!exits->evlist)
-		return;
-	machines__exit(&exits->machines);
-	evlist__close(exits->evlist);
-	evlist__put(exits->evlist);
+	if (exits->reader.evlist)
+		machines__exit(&exits->machines);
+	persistent_reader__close(&exits->reader);
+}
+
+#define COUNT_WIDTH	18
+
+static double exit_count__percent(const struct exit_count *count)
+{
+	return count->ena > count->run ? 100.0 * count->run / count->ena : 100.0;
+}
+
+/* Text */
+
+static void exit_count__print(const struct exit_count *count, struct evsel *evsel)
+{
+	char text[64] = "-", percent[16];
+	int len;
+
+	if (count->known && evsel->scale != 1.0)
+		snprintf(text, sizeof(text), "%'.6f", count->val * evsel->scale);
+	else if (count->known)
+		snprintf(text, sizeof(text), "%'" PRIu64, count->val);
+
+	/* What rounds to all of the time is all of it. */
+	snprintf(percent, sizeof(percent), " (%.2f%%)", exit_count__percent(count));
+	if (count->known && strcmp(percent, " (100.00%)")) {
+		len = strlen(text);
+		snprintf(text + len, sizeof(text) - len, "%s", percent);
+	}
+	printf(" %*s", max(COUNT_WIDTH, (int)strlen(evsel__name(evsel))), text);
+}
+
+static void persistent_exits__print_rows(struct persistent_exits *exits)
+{
+	struct evsel *evsel;
+
+	printf("%7s %7s  %-15s", "PID", "TID", "COMM");
+	evlist__for_each_entry(exits->reader.evlist, evsel) {
+		if (evsel->core.attr.inherit_stat)
+			printf(" %*s", COUNT_WIDTH, evsel__name(evsel));
+	}
+	printf("\n");
+
+	for (int i = 0; i < exits->nr_rows; i++) {
+		struct exit_row *row = exits->rows[i];
+
+		printf("%7d %7d  %-15s", thread__pid(row->thread), thread__tid(row->thread),
+		       thread__comm_str(row->thread));
+		evlist__for_each_entry(exits->reader.evlist, evsel) {
+			if (evsel->core.attr.inherit_stat)
+				exit_count__print(&row->counts[evsel->core.idx], evsel);
+		}
+		printf("\n");
+	}
+	printf("\n");
+}
+
+/* On stderr, also beside JSON: nothing is missing silently. */
+static void persistent_exits__print_losses(struct persistent_exits *exits)
+{
+	unsigned long long bytes = persistent_reader__lost_bytes(&exits->reader);
+
+	if (exits->lost)
+		fprintf(stderr, "[ dropped, buffer full: %llu records, so counts are missing ]\n",
+			(unsigned long long)exits->lost);
+	if (bytes)
+		fprintf(stderr, "[ older records were overwritten: %llu bytes ]\n", bytes);
+	persistent_reader__print_horizon(&exits->reader, stderr);
+	if (exits->waiting)
+		fprintf(stderr,
+			"[ tasks with running children are counted once those have exited ]\n");
+	else if (exits->incomplete)
+		fprintf(stderr,
+			"[ the tasks that %s was started on have no counts: not all of their children's are known ]\n",
+			exits->info.name);
+}
+
+static void persistent_exits__print(struct persistent_exits *exits)
+{
+	printf("%s, id %u, started %.3f seconds ago, tasks that have ended: %d\n\n",
+	       exits->info.name, exits->info.id,
+	       (double)exits->info.query.age / NSEC_PER_SEC, exits->nr_rows);
+	persistent_exits__print_rows(exits);
+	fflush(stdout);
+	persistent_exits__print_losses(exits);
+}
+
+/* JSON */
+
+static void exit_count__json(const struct exit_count *count, struct evsel *evsel,
+			     struct json_out *out)
+{
+	json_out__begin(out, NULL, '{');
+	if (count->known && evsel->scale != 1.0)
+		json_out__double(out, "counter-value", count->val * evsel->scale);
+	else if (count->known)
+		json_out__number(out, "counter-value", count->val);
+	json_out__string(out, "unit", evsel->unit ?: "");
+	json_out__string(out, "event", evsel__name(evsel));
+	if (count->known) {
+		json_out__number(out, "event-enabled", max(count->ena, count->run));
+		json_out__number(out, "event-runtime", count->run);
+		json_out__double(out, "pcnt-running", exit_count__percent(count));
+	}
+	json_out__end(out, '}');
+}
+
+static void persistent_exits__json_row(struct persistent_exits *exits, struct exit_row *row,
+				       struct json_out *out)
+{
+	struct evsel *evsel;
+
+	json_out__begin(out, NULL, '{');
+	json_out__number(out, "pid", thread__pid(row->thread));
+	json_out__number(out, "tid", thread__tid(row->thread));
+	json_out__string(out, "comm", thread__comm_str(row->thread));
+	json_out__begin(out, "counts", '[');
+	evlist__for_each_entry(exits->reader.evlist, evsel) {
+		if (evsel->core.attr.inherit_stat)
+			exit_count__json(&row->counts[evsel->core.idx], evsel, out);
+	}
+	json_out__end(out, ']');
+	json_out__end(out, '}');
+}
+
+static void persistent_exits__json(struct persistent_exits *exits, struct json_out *out)
+{
+	json_out__begin(out, NULL, '{');
+	json_out__string(out, "name", exits->info.name);
+	json_out__number(out, "id", exits->info.id);
+	json_out__number(out, "age", exits->info.query.age);
+	json_out__number(out, "lost", exits->lost);
+	json_out__number(out, "lost-side-band",
+			 evlist__persistent_lost(exits->reader.evlist, true));
+	json_out__number(out, "overwritten-bytes", persistent_reader__lost_bytes(&exits->reader));
+	json_out__begin(out, "exits", '[');
+	for (int i = 0; i < exits->nr_rows; i++)
+		persistent_exits__json_row(exits, exits->rows[i], out);
+	json_out__end(out, ']');
+	json_out__end(out, '}');
+	persistent_exits__print_losses(exits);
+}
+
+/* Returns 0 or, having said what is wrong, a negative error. */
+int persistent_exits__show(u32 id, struct json_out *json)
+{
+	struct persistent_exits exits;
+	int err = persistent_exits__read(&exits, id);
+
+	if (!err && json)
+		persistent_exits__json(&exits, json);
+	else if (!err)
+		persistent_exits__print(&exits);
+	persistent_exits__exit(&exits);
+	return err;
 }

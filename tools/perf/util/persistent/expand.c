@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/zalloc.h>
 #include <perf/cpumap.h>
@@ -78,12 +77,6 @@ static int persistent_choice__init(struct persistent_choice *choice, struct targ
 		}
 	}
 	return 0;
-}
-
-static void persistent_choice__exit(struct persistent_choice *choice)
-{
-	perf_cpu_map__put(choice->cpus);
-	perf_thread_map__put(choice->threads);
 }
 
 static int evlist__none_chosen(struct evsel *evsel, struct target *target, int instance)
@@ -229,9 +222,8 @@ static int evlist__check_buffers(struct evlist *evlist)
 }
 
 /*
- * Put all members of a session in the place of what names it, those for
- * side-band if they are wanted. Returns how many there are, or a negative
- * error.
+ * Put all members of a session in the place of what names it, those for side-band if they are
+ * wanted. Returns how many there are, or a negative error.
  */
 int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool side_band)
 {
@@ -245,7 +237,8 @@ int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool
 	nr = persistent_choice__init(&choice, target);
 	if (!nr)
 		nr = evlist__expand_all(evlist, target, &choice);
-	persistent_choice__exit(&choice);
+	perf_cpu_map__put(choice.cpus);
+	perf_thread_map__put(choice.threads);
 	if (nr < 0)
 		return nr;
 

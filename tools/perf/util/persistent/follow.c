@@ -10,16 +10,11 @@
 #include <poll.h>
 #include <string.h>
 #include <linux/kernel.h>
-#include <linux/log2.h>
 #include <linux/ring_buffer.h>
-#include <linux/zalloc.h>
-#include <perf/cpumap.h>
 #include <perf/event.h>
-#include <perf/threadmap.h>
 #include <internal/evlist.h>
 #include <internal/lib.h>
 #include <sys/mman.h>
-#include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
 #include "mmap.h"
@@ -50,8 +45,9 @@ int evlist__poll_timeout(struct evlist *evlist, int timeout)
 {
 	struct persistent_reader *reader = evlist__persistent(evlist);
 
-	for (int i = 0; reader && i < reader->nr; i++) {
-		struct persistent_buffer *buffer = &reader->buffers[i];
+	if (!reader)
+		return timeout;
+	persistent_reader__for_each(reader, buffer) {
 		int period = READ_ONCE(buffer->period);
 
 		if (READ_ONCE(buffer->nr_polled) && (timeout < 0 || period < timeout))
@@ -68,14 +64,6 @@ static struct persistent_buffer *fdarray__persistent(struct fdarray *pollfd, int
 	return map && pollfd->entries[i].events ? map->persistent : NULL;
 }
 
-static bool persistent_buffer__has_ended(struct persistent_buffer *buffer, int fd)
-{
-	struct perf_persistent_query query;
-
-	return buffer->ended ||
-	       (buffer->ask_all && persistent_buffer__query(fd, &query) == -ENOENT);
-}
-
 /*
  * Before the array is filtered: an event that was attached does not poll HUP, and a
  * buffer that no event writes to any more need not be looked into. When one of the
@@ -83,6 +71,7 @@ static bool persistent_buffer__has_ended(struct persistent_buffer *buffer, int f
  */
 void evlist__hang_up_ended(struct evlist *evlist, struct fdarray *pollfd)
 {
+	struct perf_persistent_query query;
 	struct persistent_buffer *buffer;
 	int i;
 
@@ -98,7 +87,9 @@ void evlist__hang_up_ended(struct evlist *evlist, struct fdarray *pollfd)
 		buffer = fdarray__persistent(pollfd, i);
 		if (!buffer)
 			continue;
-		if (persistent_buffer__has_ended(buffer, pollfd->entries[i].fd))
+		if (buffer->ended ||
+		    (buffer->ask_all &&
+		     persistent_buffer__query(pollfd->entries[i].fd, &query) == -ENOENT))
 			pollfd->entries[i].revents |= POLLHUP;
 		if (pollfd->entries[i].revents & (POLLHUP | POLLERR))
 			WRITE_ONCE(buffer->nr_polled, buffer->nr_polled - 1);
@@ -145,25 +136,16 @@ static void persistent_buffer__adapt_period(struct persistent_buffer *buffer)
 /* Oldest first; those of an overwrite buffer come the other way round. */
 static void persistent_buffer__copy_to(struct persistent_buffer *buffer, void *data)
 {
-	union perf_event *event = NULL;
-
 	if (!buffer->backward) {
 		memcpy(data, buffer->data, buffer->len);
 		return;
 	}
 
 	data += buffer->len;
-	while ((event = persistent_buffer__next(buffer, event))) {
+	persistent_buffer__for_each(buffer, event) {
 		data -= event->header.size;
 		memcpy(data, event, event->header.size);
 	}
-}
-
-static bool persistent_buffer__is_idle(struct persistent_buffer *buffer)
-{
-	if (ring_buffer_read_head(buffer->base) != buffer->cursor)
-		buffer->idle = 0;
-	return buffer->idle++ % MAX_IDLE;
 }
 
 /* Each copy begins where the ring does, so that it is in one piece. */
@@ -181,7 +163,9 @@ static int persistent_mmap__refill(struct perf_mmap *core)
 		persistent_buffer__consume(buffer);
 		buffer->len = 0;
 		buffer->came = 0;
-		err = persistent_buffer__is_idle(buffer) ? 0 : persistent_buffer__read(buffer);
+		if (ring_buffer_read_head(buffer->base) != buffer->cursor)
+			buffer->idle = 0;
+		err = buffer->idle++ % MAX_IDLE ? 0 : persistent_buffer__read(buffer);
 		if (err)
 			return err;
 	}
@@ -258,8 +242,7 @@ static int evlist__poll_persistent(struct evlist *evlist, struct evsel *evsel, s
 }
 
 /*
- * With the side-band as it is, names can only be told of what is later than the
- * oldest of it.
+ * With the side-band as it is, names can only be told of what is later than the oldest of it.
  */
 static int persistent_reader__begin(struct persistent_reader *reader)
 {
@@ -275,10 +258,10 @@ static int persistent_reader__begin(struct persistent_reader *reader)
 		return err;
 
 	persistent_reader__find_horizon(reader);
-	for (int i = 0; i < reader->nr; i++) {
-		reader->buffers[i].pending = true;
-		reader->older_bytes += reader->buffers[i].lost_bytes;
-		reader->buffers[i].lost_bytes = 0;
+	persistent_reader__for_each(reader, buffer) {
+		buffer->pending = true;
+		reader->older_bytes += buffer->lost_bytes;
+		buffer->lost_bytes = 0;
 	}
 	return 0;
 }

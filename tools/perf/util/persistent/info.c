@@ -8,10 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <linux/bitmap.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include <linux/zalloc.h>
+#include <api/fs/fs.h>
+#include <perf/cpumap.h>
+#include "debug.h"
 #include "registry.h"
 #include "strbuf.h"
 
@@ -58,9 +61,7 @@ static int persistent_info__init_instances(struct persistent_info *info, u32 id)
 	return info->members || !info->nr ? 0 : -ENOMEM;
 }
 
-/*
- * Returns 0 or a negative error, of which nothing has been said.
- */
+/* Returns 0 or a negative error, of which nothing has been said. */
 int persistent_info__init(struct persistent_info *info, u32 id)
 {
 	int err = persistent_info__init_instances(info, id);
@@ -103,26 +104,57 @@ static int persistent_info__add_types(struct persistent_info *info)
 	return nr == info->nr_members ? 0 : -EAGAIN;
 }
 
-/*
- * For those who control the session: without the right to read it, its members have the
- * type and config that anybody may know, and no more.
- */
+/* The members have the type and config that anybody may know, and no more. */
+int persistent_info__init_types(struct persistent_info *info, u32 id)
+{
+	int err = persistent_info__init_instances(info, id) ?: persistent_info__add_types(info);
+
+	if (err)
+		persistent_info__exit(info);
+	return err;
+}
+
+/* For those who control the session: they may not have the right to read it. */
 int persistent_info__init_control(struct persistent_info *info, u32 id)
 {
 	int err = persistent_info__init(info, id);
 
 	if (err != -EACCES)
 		return err;
-	err = persistent_info__init_instances(info, id) ?: persistent_info__add_types(info);
-	if (err)
-		persistent_info__exit(info);
-	return err;
+	return persistent_info__init_types(info, id);
 }
 
 void persistent_info__exit(struct persistent_info *info)
 {
 	zfree(&info->instances);
 	zfree(&info->members);
+}
+
+/*
+ * Returns the number of the member that is called so or has that number, as 'perf
+ * persistent list -v' shows it; or, having said what is wrong, a negative error.
+ */
+int persistent_info__find_member(struct persistent_info *info, const char *event)
+{
+	int found = -ENOENT;
+	char number[16];
+
+	for (u32 i = 0; i < info->nr_members; i++) {
+		snprintf(number, sizeof(number), "%u", i);
+		if (!info->members[i].known ||
+		    (strcmp(info->members[i].label, event) && strcmp(number, event)))
+			continue;
+		if (found >= 0) {
+			pr_err("'%s' matches several events of session '%s': use the number of one (see 'perf persistent list -v %s')\n",
+			       event, info->name, info->name);
+			return -EINVAL;
+		}
+		found = i;
+	}
+	if (found < 0)
+		pr_err("session '%s' has no event '%s' (see 'perf persistent list -v %s')\n",
+		       info->name, event, info->name);
+	return found;
 }
 
 /* It names tasks, counts nothing, and comes with every session. */
@@ -160,7 +192,7 @@ int persistent__includes_guests(u32 id)
 	return includes;
 }
 
-static void persistent_details__find_where(struct persistent_details *details)
+static void persistent_details__find_where(struct persistent_answer *details)
 {
 	struct perf_persistent_info *self = &details->query.self;
 	char *where = details->where, pid[32] = "", cpu[32] = "";
@@ -176,25 +208,12 @@ static void persistent_details__find_where(struct persistent_details *details)
 		  details->cgroup[0] ? " in " : "", details->cgroup);
 }
 
-int persistent__details(int fd, struct persistent_details *details)
+int persistent__details(u32 id, u32 instance, struct persistent_answer *details)
 {
-	int err;
+	int err = persistent__ask(id, instance, details);
 
-	details->query = (struct perf_persistent_query) {
-		.filter	     = (u64)(unsigned long)details->filter,
-		.filter_size = sizeof(details->filter),
-		.cgroup	     = (u64)(unsigned long)details->cgroup,
-		.cgroup_size = sizeof(details->cgroup),
-	};
-	details->filter[0] = '\0';
-	details->cgroup[0] = '\0';
-	err = persistent__query_opened(fd, &details->query);
 	if (err)
 		return err;
-
-	/* What was too long was cut, the end of it too. */
-	details->filter[sizeof(details->filter) - 1] = '\0';
-	details->cgroup[sizeof(details->cgroup) - 1] = '\0';
 	persistent__printable(details->filter);
 	persistent__printable(details->cgroup);
 	persistent_details__find_where(details);
@@ -206,13 +225,10 @@ int persistent__details(int fd, struct persistent_details *details)
  * return the error.
  */
 int persistent_info__details(struct persistent_info *info, int i,
-			     struct persistent_details *details)
+			     struct persistent_answer *details)
 {
-	int fd = persistent__open(info->id, info->instances[i].instance);
-	int err = fd < 0 ? fd : persistent__details(fd, details);
+	int err = persistent__details(info->id, info->instances[i].instance, details);
 
-	if (fd >= 0)
-		close(fd);
 	if (err) {
 		memset(details, 0, sizeof(*details));
 		details->query.self = info->instances[i];
@@ -235,4 +251,175 @@ const char *persistent__state(u32 state)
 	};
 
 	return state < ARRAY_SIZE(states) ? states[state] : "unknown";
+}
+
+/* As sysfs writes it: software, PERF_COUNT_SW_DUMMY */
+#define PERSISTENT_SIDE_BAND	"1:0x9"
+
+/*
+ * Side-band is on all CPUs, whatever the session measures: leave it out. The lines of
+ * sysfs are in the order of the members, as the instances' numbers of these are.
+ */
+int persistent__drop_side_band(const char *types, struct perf_persistent_info *instances, int nr)
+{
+	bool side_band[PERSISTENT_MAX_MEMBERS] = {}, known[PERSISTENT_MAX_MEMBERS] = {};
+	int left = 0;
+
+	for (int i = 0; i < nr; i++)
+		known[instances[i].member % PERSISTENT_MAX_MEMBERS] = true;
+	for (int i = 0; i < PERSISTENT_MAX_MEMBERS && *types; i++) {
+		if (!known[i])
+			continue;
+		side_band[i] = strstarts(types, PERSISTENT_SIDE_BAND "\n") ||
+			       !strcmp(types, PERSISTENT_SIDE_BAND);
+		types += strcspn(types, "\n");
+		types += *types == '\n';
+	}
+	for (int i = 0; i < nr; i++) {
+		if (!side_band[instances[i].member % PERSISTENT_MAX_MEMBERS])
+			instances[left++] = instances[i];
+	}
+	/* There is nothing else. */
+	return left ?: nr;
+}
+
+void persistent__count_states(const struct perf_persistent_info *instances, int nr,
+			      u32 nrs[PERSISTENT_STATES])
+{
+	memset(nrs, 0, PERSISTENT_STATES * sizeof(*nrs));
+	for (int i = 0; i < nr; i++) {
+		if (instances[i].state < PERSISTENT_STATES)
+			nrs[instances[i].state]++;
+	}
+}
+
+/* If they differ, how many are in the state that somebody should know of first. */
+void persistent__scnprintf_state(char *buf, size_t size, const struct perf_persistent_query *query,
+				 const struct perf_persistent_info *instances, int nr)
+{
+	static const u32 first[] = {
+		PERF_PERSISTENT_STATE_REVOKED, PERF_PERSISTENT_STATE_ERROR,
+		PERF_PERSISTENT_STATE_EXPIRED, PERF_PERSISTENT_STATE_EXITED,
+		PERF_PERSISTENT_STATE_OFFLINE, PERF_PERSISTENT_STATE_HELD,
+		PERF_PERSISTENT_STATE_DISABLED, PERF_PERSISTENT_STATE_ENABLED,
+	};
+	u32 nrs[PERSISTENT_STATES];
+
+	if (query->flags & PERF_PERSISTENT_UNCOMMITTED) {
+		scnprintf(buf, size, "setting up");
+		return;
+	}
+
+	persistent__count_states(instances, nr, nrs);
+	scnprintf(buf, size, "unknown");
+	for (size_t i = 0; i < ARRAY_SIZE(first); i++) {
+		u32 n = nrs[first[i]];
+
+		if (!n)
+			continue;
+		if (n == (u32)nr)
+			scnprintf(buf, size, "%s", persistent__state(first[i]));
+		else
+			scnprintf(buf, size, "%u of %d %s", n, nr, persistent__state(first[i]));
+		return;
+	}
+}
+
+static int pid_cmp(const void *a, const void *b)
+{
+	const pid_t *l = a, *r = b;
+
+	return *l < *r ? -1 : *l > *r;
+}
+
+/*
+ * Returns the number of tasks; *pid is the last of them, or 0 if the number is not known:
+ * some are not in the caller's pid namespace, or not for the caller to know.
+ */
+static int count_tasks(const struct perf_persistent_info *instances, int nr, pid_t *pid)
+{
+	pid_t *pids = malloc(nr * sizeof(*pids));
+	int n = 0, tasks = 0;
+
+	*pid = 0;
+	for (int i = 0; pids && i < nr; i++) {
+		if (instances[i].pid != -1)
+			pids[n++] = instances[i].pid;
+	}
+	if (n)
+		qsort(pids, n, sizeof(*pids), pid_cmp);
+	for (int i = 0; i < n; i++)
+		tasks += !i || pids[i] != pids[i - 1];
+	if (n)
+		*pid = pids[0] ? pids[n - 1] : 0;
+	free(pids);
+	return tasks;
+}
+
+/* The CPUs of the instances, as sysfs writes a list of them */
+void persistent__scnprintf_cpus(char *buf, size_t size,
+				const struct perf_persistent_info *instances, int nr)
+{
+	unsigned long *cpus;
+	int max_cpu = -1;
+
+	for (int i = 0; i < nr; i++)
+		max_cpu = max(max_cpu, instances[i].cpu);
+	buf[0] = '\0';
+	cpus = max_cpu < 0 ? NULL : bitmap_zalloc(max_cpu + 1);
+	if (!cpus)
+		return;
+	for (int i = 0; i < nr; i++) {
+		if (instances[i].cpu >= 0)
+			__set_bit(instances[i].cpu, cpus);
+	}
+	bitmap_scnprintf(cpus, max_cpu + 1, buf, size);
+	bitmap_free(cpus);
+}
+
+static bool is_all_cpus(const char *cpus)
+{
+	static char *present;
+	size_t len;
+
+	if (!present && sysfs__read_str("devices/system/cpu/present", &present, &len))
+		return false;
+	len = strcspn(present, "\n");
+	return !strncmp(cpus, present, len) && !cpus[len];
+}
+
+static void scnprintf_cpus_or_nr(char *buf, size_t size, const char *cpus)
+{
+	struct perf_cpu_map *map;
+
+	if (snprintf(buf, size, "CPU%s %s", strpbrk(cpus, ",-") ? "s" : "", cpus) < (int)size)
+		return;
+	map = perf_cpu_map__new(cpus);
+	scnprintf(buf, size, "%u CPUs", (unsigned int)perf_cpu_map__nr(map));
+	perf_cpu_map__put(map);
+}
+
+/*
+ * A list of CPUs that does not fit is shown as their number. Without instances there
+ * may be tasks on these CPUs, so that nothing is said of all.
+ */
+void persistent__scnprintf_target(char *buf, size_t size,
+				  const struct perf_persistent_info *instances, int nr,
+				  const char *cpus)
+{
+	pid_t pid;
+	int tasks = count_tasks(instances, max(nr, 0), &pid);
+
+	if (tasks == 1 && pid)
+		scnprintf(buf, size, "pid %d", pid);
+	else if (tasks && pid)
+		scnprintf(buf, size, "%d tasks", tasks);
+	else if (tasks && instances[0].event_id)
+		scnprintf(buf, size, "tasks elsewhere");
+	else if (tasks || !cpus[0])
+		scnprintf(buf, size, "tasks");
+	else if (nr > 0 && is_all_cpus(cpus))
+		scnprintf(buf, size, "all CPUs");
+	else
+		scnprintf_cpus_or_nr(buf, size, cpus);
 }

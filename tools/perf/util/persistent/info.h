@@ -2,11 +2,11 @@
 #ifndef __PERF_PERSISTENT_INFO_H
 #define __PERF_PERSISTENT_INFO_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <linux/perf_event.h>
 #include <linux/types.h>
+#include "registry.h"
 
 struct strbuf;
 
@@ -29,37 +29,26 @@ struct persistent_info {
 };
 
 int persistent_info__init(struct persistent_info *info, u32 id);
+int persistent_info__init_types(struct persistent_info *info, u32 id);
 int persistent_info__init_control(struct persistent_info *info, u32 id);
 void persistent_info__exit(struct persistent_info *info);
+int persistent_info__find_member(struct persistent_info *info, const char *event);
 bool persistent_info__is_side_band(struct persistent_info *info, u32 member);
 bool persistent_info__includes_guests(struct persistent_info *info, u32 member);
 int persistent__includes_guests(u32 id);
 
-/*
- * One instance, of which more is known than the list of instances tells.
- */
-struct persistent_details {
-	struct perf_persistent_query	query;
-	char				filter[1024];
-	char				cgroup[PATH_MAX];
-	char				where[PATH_MAX + 64];
-};
-
 /* As persistent/id=N,instance=M/ names it, where 0 is all of them */
-static inline u32 persistent_details__instance(const struct persistent_details *details)
+static inline u32 persistent_details__instance(const struct persistent_answer *details)
 {
 	return details->query.self.instance + 1;
 }
 
-int persistent__clear(struct persistent_info *info);
-int persistent__details(int fd, struct persistent_details *details);
+int persistent__details(u32 id, u32 instance, struct persistent_answer *details);
 int persistent_info__details(struct persistent_info *info, int i,
-			     struct persistent_details *details);
+			     struct persistent_answer *details);
 const char *persistent__state(u32 state);
 
-/*
- * All instances of a session in a few words
- */
+/* All instances of a session in a few words */
 #define PERSISTENT_STATES	(PERF_PERSISTENT_STATE_REVOKED + 1)
 
 int persistent__drop_side_band(const char *types, struct perf_persistent_info *instances,
@@ -74,9 +63,7 @@ void persistent__scnprintf_target(char *buf, size_t size,
 				  const struct perf_persistent_info *instances, int nr,
 				  const char *cpus);
 
-/*
- * Names for what it counts, which anybody may know.
- */
+/* Names for what it counts, which anybody may know. */
 int persistent__parse_types(char *types, char sep, struct strbuf *sb);
 int persistent__types(u32 id, char sep, struct strbuf *sb);
 char *persistent__fit_events(const char *events, int width);

@@ -34,19 +34,12 @@ static void json_out__key(struct json_out *out, const char *key)
 	fputs(": ", out->fp);
 }
 
-/* What is in an array of objects gets a line each. */
-static void json_out__newline(struct json_out *out)
-{
-	fputc('\n', out->fp);
-	for (int i = 0; i < out->depth; i++)
-		fputc('\t', out->fp);
-}
-
 void json_out__begin(struct json_out *out, const char *key, char bracket)
 {
 	json_out__key(out, key);
+	/* What is in an array of objects gets a line each. */
 	if (bracket == '{' && !key && out->depth)
-		json_out__newline(out);
+		fprintf(out->fp, "\n%.*s", out->depth, "\t\t\t\t\t\t\t\t");
 	fputc(bracket, out->fp);
 	out->depth++;
 	out->comma = false;

@@ -6,9 +6,7 @@
 #include <stdio.h>
 #include <linux/types.h>
 
-/*
- * JSON, written as it comes. Within an array the key is NULL.
- */
+/* JSON, written as it comes. Within an array the key is NULL. */
 struct json_out {
 	FILE	*fp;
 	int	depth;

@@ -4,7 +4,7 @@
  * fit, or the oldest that fit. With the first two, side-band stays whole, since any of it
  * may name a task that is sampled.
  */
-#include "limit.h"
+#include "reader.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,26 +12,6 @@
 #include <perf/event.h>
 #include "debug.h"
 #include "event.h"
-#include "reader.h"
-#include "values.h"
-
-int persistent__check_time(const char *option, const char *str, u64 *ns)
-{
-	*ns = str ? persistent__parse_time(str) : 0;
-	if (!str || *ns)
-		return 0;
-	pr_err("invalid time '%s' of %s: use a number with s, m, h or d, e.g. 30s\n", str, option);
-	return -EINVAL;
-}
-
-int persistent__parse_size(const char *option, const char *str, u64 *bytes)
-{
-	*bytes = str ? persistent__parse_bytes(str) : 0;
-	if (!str || *bytes)
-		return 0;
-	pr_err("invalid size '%s' of %s: use a number with B, K, M or G, e.g. 10M\n", str, option);
-	return -EINVAL;
-}
 
 static bool evlist__keeps_since(struct evlist *evlist, union perf_event *event, u64 since)
 {
@@ -41,8 +21,7 @@ static bool evlist__keeps_since(struct evlist *evlist, union perf_event *event, 
 
 static void persistent_reader__keep_since(struct persistent_reader *reader, u64 since)
 {
-	for (int i = 0; i < reader->nr; i++) {
-		struct persistent_buffer *buffer = &reader->buffers[i];
+	persistent_reader__for_each(reader, buffer) {
 		u64 samples = buffer->samples;
 
 		if (buffer->side_band)
@@ -74,10 +53,9 @@ static u64 persistent_buffer__time(struct persistent_buffer *buffer, union perf_
 static void persistent_sizes__add(struct persistent_sizes *sizes, struct persistent_buffer *buffer,
 				  bool all)
 {
-	union perf_event *event = NULL;
 	u64 time = 0;
 
-	while ((event = persistent_buffer__next(buffer, event))) {
+	persistent_buffer__for_each(buffer, event) {
 		if (!all && event->header.type != PERF_RECORD_SAMPLE) {
 			sizes->others += event->header.size;
 			continue;
@@ -95,11 +73,10 @@ static void persistent_sizes__add(struct persistent_sizes *sizes, struct persist
 static int persistent_sizes__init(struct persistent_sizes *sizes, struct persistent_reader *reader,
 				  bool all)
 {
-	union perf_event *event;
 	u64 nr = 0;
 
-	for (int i = 0; i < reader->nr; i++) {
-		for (event = NULL; (event = persistent_buffer__next(&reader->buffers[i], event));)
+	persistent_reader__for_each(reader, buffer) {
+		persistent_buffer__for_each(buffer, event)
 			nr += all || event->header.type == PERF_RECORD_SAMPLE;
 	}
 
@@ -108,8 +85,8 @@ static int persistent_sizes__init(struct persistent_sizes *sizes, struct persist
 	};
 	if (!sizes->samples)
 		return -ENOMEM;
-	for (int i = 0; i < reader->nr; i++)
-		persistent_sizes__add(sizes, &reader->buffers[i], all);
+	persistent_reader__for_each(reader, buffer)
+		persistent_sizes__add(sizes, buffer, all);
 	return 0;
 }
 
@@ -206,8 +183,8 @@ static u64 persistent_reader__leave_newest(struct persistent_reader *reader,
 	/* None of those that have the same time is kept. */
 	while (nr < sizes->nr && sizes->samples[nr].time > last)
 		nr++;
-	for (int i = 0; i < reader->nr; i++)
-		persistent_buffer__leave_newer(&reader->buffers[i], last);
+	persistent_reader__for_each(reader, buffer)
+		persistent_buffer__leave_newer(buffer, last);
 	return sizes->nr - nr;
 }
 

@@ -22,7 +22,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <linux/kernel.h>
 #include <linux/time64.h>
 #include <linux/zalloc.h>
 #include <api/fs/fs.h>
@@ -30,6 +29,9 @@
 #include "debug.h"
 
 #define LOG_MAGIC	"perf-persistent-log 1"
+
+/* PATH, and what comes behind it */
+#define LOG_PATH_SIZE	(PATH_MAX + 32)
 
 /*
  * Open a regular file, and refuse anything else at once: opening a FIFO could wait for its
@@ -183,15 +185,14 @@ static int persistent_log__sync_folder(struct persistent_log *log)
 int persistent_log__commit(struct persistent_log *log)
 {
 	off_t size = lseek(log->fd, 0, SEEK_CUR);
-	char *new_pos;
+	char new_pos[LOG_PATH_SIZE];
 	int err = 0;
 
 	if (size < 0 || fsync(log->fd))
 		return persistent_log__error(log, "cannot write", errno);
-	if (asprintf(&new_pos, "%s.XXXXXX", log->pos_path) < 0)
-		return -ENOMEM;
 
 	log->size = size;
+	snprintf(new_pos, sizeof(new_pos), "%s.XXXXXX", log->pos_path);
 	err = persistent_log__write_pos(log, new_pos);
 	if (!err && rename(new_pos, log->pos_path))
 		err = -errno;
@@ -199,7 +200,6 @@ int persistent_log__commit(struct persistent_log *log)
 		err = persistent_log__sync_folder(log);
 	else
 		unlink(new_pos);
-	free(new_pos);
 	return err ? persistent_log__error(log, "cannot write what belongs to", -err) : 0;
 }
 
@@ -239,17 +239,6 @@ static int persistent_log__check_owner(int fd, const char *path, struct stat *st
 static int persistent_log__begin(struct persistent_log *log)
 {
 	return persistent_log__set_begun(log) ?: persistent_log__commit(log);
-}
-
-static int persistent_log__begin_first(struct persistent_log *log, u64 size)
-{
-	if (size) {
-		pr_err("%s exists, but is not a log of perf persistent flush: %s is missing\n",
-		       log->path, log->pos_path);
-		return -EEXIST;
-	}
-	snprintf(log->session, sizeof(log->session), "none");
-	return persistent_log__begin(log);
 }
 
 /* In ns; 0 if the clock was set back */
@@ -298,8 +287,15 @@ static int persistent_log__read_pos(struct persistent_log *log)
 
 	if (!err)
 		err = persistent_log__open_pos(log, &file);
-	if (err == -ENOENT)
-		return persistent_log__begin_first(log, st.st_size);
+	if (err == -ENOENT && st.st_size) {
+		pr_err("%s exists, but is not a log of perf persistent flush: %s is missing\n",
+		       log->path, log->pos_path);
+		return -EEXIST;
+	}
+	if (err == -ENOENT) {
+		snprintf(log->session, sizeof(log->session), "none");
+		return persistent_log__begin(log);
+	}
 	if (err)
 		return err;
 
@@ -319,16 +315,14 @@ int persistent_log__cut_back(struct persistent_log *log)
 /* Note in PATH.pos how a flush ended that appended nothing; keep the rest. */
 int persistent_log__note(struct persistent_log *log, char what, u64 value)
 {
-	int err;
-
 	if (log->fd < 0)
 		return -EBADF;
 	log->nr_marks = 0;
-	err = persistent_log__read_pos(log) ?: persistent_log__cut_back(log);
-	if (!err)
-		err = persistent_log__set(log, LOG_ERROR, 0) ?:
-		      persistent_log__set(log, what, value);
-	return err ?: persistent_log__commit(log);
+	return persistent_log__read_pos(log) ?:
+	       persistent_log__cut_back(log) ?:
+	       persistent_log__set(log, LOG_ERROR, 0) ?:
+	       persistent_log__set(log, what, value) ?:
+	       persistent_log__commit(log);
 }
 
 void persistent_log__close(struct persistent_log *log)
@@ -336,16 +330,7 @@ void persistent_log__close(struct persistent_log *log)
 	if (log->fd >= 0)
 		close(log->fd);
 	log->fd = -1;
-	zfree(&log->pos_path);
 	zfree(&log->marks);
-}
-
-/* Test the lock without taking it. */
-static bool persistent_log__is_locked(int fd)
-{
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-
-	return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
 }
 
 static int persistent_log__check_status(struct persistent_log *log, const char *session)
@@ -376,17 +361,18 @@ int persistent_log__status(const char *path, const char *session,
 		.path = path,
 		.fd   = persistent_file__open(path, O_RDONLY, 0),
 	};
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	int err;
 
 	if (log.fd < 0 && log.fd != -ENOENT)
 		return log.fd;
-	if (asprintf(&log.pos_path, "%s.pos", path) < 0)
-		log.pos_path = NULL;
 
-	*status = (struct persistent_log_status) {
-		.flushing = log.fd >= 0 && persistent_log__is_locked(log.fd),
-	};
-	err = log.pos_path ? persistent_log__check_status(&log, session) : -ENOMEM;
+	snprintf(log.pos_path, sizeof(log.pos_path), "%s.pos", path);
+	*status = (struct persistent_log_status) {};
+	/* Test the lock without taking it. */
+	if (log.fd >= 0)
+		status->flushing = !fcntl(log.fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
+	err = persistent_log__check_status(&log, session);
 	status->size = log.size;
 	for (int i = 0; i < log.nr_marks; i++) {
 		struct persistent_log_mark *mark = &log.marks[i];
@@ -443,36 +429,30 @@ static int persistent_log__create(struct persistent_log *log)
 }
 
 /* PATH.N, or PATH itself, which is what the newest is before it is renamed */
-static char *persistent_log__path(struct persistent_log *log, unsigned int n)
+static const char *persistent_log__path(struct persistent_log *log, unsigned int n,
+					char path[LOG_PATH_SIZE])
 {
-	char *path;
+	int len = snprintf(path, LOG_PATH_SIZE, "%s", log->path);
 
-	if (!n)
-		return strdup(log->path);
-	return asprintf(&path, "%s.%u", log->path, n) < 0 ? NULL : path;
+	if (n)
+		snprintf(path + len, LOG_PATH_SIZE - len, ".%u", n);
+	return path;
 }
 
 static bool persistent_log__exists(struct persistent_log *log, unsigned int n)
 {
-	char *path = persistent_log__path(log, n);
-	bool exists = path && !access(path, F_OK);
+	char path[LOG_PATH_SIZE];
 
-	free(path);
-	return exists;
+	return !access(persistent_log__path(log, n, path), F_OK);
 }
 
 static int persistent_log__rename(struct persistent_log *log, unsigned int n)
 {
-	char *from = persistent_log__path(log, n), *to = persistent_log__path(log, n + 1);
-	int err = 0;
+	char from[LOG_PATH_SIZE], to[LOG_PATH_SIZE];
 
-	if (!from || !to)
-		err = -ENOMEM;
-	else if (rename(from, to))
-		err = persistent_log__error(log, "cannot rotate", errno);
-	free(from);
-	free(to);
-	return err;
+	if (rename(persistent_log__path(log, n, from), persistent_log__path(log, n + 1, to)))
+		return persistent_log__error(log, "cannot rotate", errno);
+	return 0;
 }
 
 /* One that was killed left a gap in the row: what is beyond it stays where it is. */
@@ -488,23 +468,11 @@ static int persistent_log__shift(struct persistent_log *log, unsigned int keep)
 	return err;
 }
 
-/* More were kept before. */
-static void persistent_log__remove_beyond(struct persistent_log *log, unsigned int keep)
-{
-	for (unsigned int n = keep + 1; keep != LOG_KEEP_ALL && persistent_log__exists(log, n);
-	     n++) {
-		char *path = persistent_log__path(log, n);
-
-		if (path)
-			unlink(path);
-		free(path);
-	}
-}
-
 /* The old one stays locked until there is a new one. */
 int persistent_log__rotate(struct persistent_log *log, unsigned int keep)
 {
 	int old_fd = log->fd, err = persistent_log__shift(log, keep);
+	char path[LOG_PATH_SIZE];
 
 	if (err)
 		return err;
@@ -516,8 +484,9 @@ int persistent_log__rotate(struct persistent_log *log, unsigned int keep)
 	close(old_fd);
 	if (!err)
 		err = persistent_log__begin(log);
-	if (!err)
-		persistent_log__remove_beyond(log, keep);
+	/* More were kept before. */
+	while (!err && keep != LOG_KEEP_ALL && !unlink(persistent_log__path(log, keep + 1, path)))
+		keep++;
 	return err;
 }
 
@@ -526,16 +495,10 @@ int persistent_log__open(struct persistent_log *log, const char *path)
 	int err;
 
 	*log = (struct persistent_log) { .path = path, .fd = -1 };
-	if (asprintf(&log->pos_path, "%s.pos", path) < 0) {
-		log->pos_path = NULL;
-		return -ENOMEM;
-	}
-
-	err = persistent_log__create(log);
-	if (!err)
-		err = persistent_log__read_pos(log);
-	if (!err)
-		err = persistent_log__cut_back(log);
+	snprintf(log->pos_path, sizeof(log->pos_path), "%s.pos", path);
+	err = persistent_log__create(log) ?:
+	      persistent_log__read_pos(log) ?:
+	      persistent_log__cut_back(log);
 	if (err)
 		persistent_log__close(log);
 	return err;

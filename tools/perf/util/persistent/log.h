@@ -36,7 +36,7 @@ struct persistent_log_mark {
  */
 struct persistent_log {
 	const char			*path;
-	char				*pos_path;
+	char				pos_path[PATH_MAX + 16];
 	int				fd;
 	u64				size;
 	char				session[64];

@@ -6,7 +6,6 @@
 #include "reopen.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,6 +22,7 @@
 #include "evlist.h"
 #include "evsel.h"
 #include "parse-events.h"
+#include "pmu.h"
 #include "registry.h"
 
 /* An instance on its way to its place in an evsel */
@@ -217,8 +217,8 @@ static void evsel__copy_tracepoint(struct evsel *evsel __maybe_unused,
  * The label can be any text of its owner's choice, so it is believed only if it stands
  * for the event that was opened, and not looked up if that may take long.
  */
-struct evsel *evlist__parse_label(struct evlist *evlist, const char *label,
-				  const struct perf_event_attr *attr)
+static struct evsel *evlist__parse_label(struct evlist *evlist, const char *label,
+					 const struct perf_event_attr *attr)
 {
 	struct parse_events_error error;
 	struct evsel *evsel;
@@ -236,6 +236,38 @@ struct evsel *evlist__parse_label(struct evlist *evlist, const char *label,
 	evsel = evlist__first(evlist);
 	return evsel->core.attr.type == attr->type &&
 	       evsel->core.attr.config == attr->config ? evsel : NULL;
+}
+
+/*
+ * Returns what counts are to be multiplied by to get what the unit says. Only
+ * clocks and events of PMUs have any.
+ */
+double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
+			      char *unit, size_t size)
+{
+	struct evlist *evlist = evlist__new();
+	struct perf_event_attr copy = *attr;
+	struct evsel *evsel = NULL;
+	double scale = 1.0;
+
+	unit[0] = '\0';
+	if (!evlist)
+		return scale;
+
+	if (attr->type == PERF_TYPE_SOFTWARE) {
+		evsel = evsel__new(&copy);
+		if (evsel)
+			evlist__add(evlist, evsel);
+	} else if (attr->type == PERF_TYPE_RAW || !perf_type__is_static(attr->type)) {
+		evsel = evlist__parse_label(evlist, label, attr);
+	}
+
+	if (evsel) {
+		scale = evsel->scale;
+		scnprintf(unit, size, "%s", evsel->unit ?: "");
+	}
+	evlist__put(evlist);
+	return scale;
 }
 
 /* The label is the event as it was typed, which tells more than the attr. */
@@ -296,18 +328,6 @@ static int set__fill_evsel(struct persistent_set *set, struct evsel *evsel, int 
 	return 0;
 }
 
-/* Names that look the same when printed are still different cgroups. */
-static int evsel__set_cgroup(struct evsel *evsel, const char *name)
-{
-	if (!name)
-		return 0;
-	evsel->cgrp = cgroup__new(name, /*do_open=*/false);
-	if (!evsel->cgrp)
-		return -ENOMEM;
-	persistent__printable(evsel->cgrp->name);
-	return 0;
-}
-
 /* Instances may have been dropped since they were listed: ask the first that is left. */
 static int set__ask(struct persistent_set *set, int from, int to,
 		    struct persistent_answer *answer)
@@ -323,6 +343,7 @@ static int set__ask(struct persistent_set *set, int from, int to,
 
 static struct evsel *set__new_evsel(struct persistent_set *set, int from, int to, int idx)
 {
+	const char *cgroup = set->places[from].cgroup;
 	struct persistent_answer answer;
 	struct evsel *evsel;
 	int err = set__ask(set, from, to, &answer);
@@ -341,8 +362,12 @@ static struct evsel *set__new_evsel(struct persistent_set *set, int from, int to
 	evsel->core.requires_cpu = true;
 	evsel->core.nr_members = 1;
 	evsel__set_label(evsel, answer.label);
-	if (evsel__set_cgroup(evsel, set->places[from].cgroup) ||
-	    set__fill_evsel(set, evsel, from, to)) {
+	/* Names that look the same when printed are still different cgroups. */
+	if (cgroup)
+		evsel->cgrp = cgroup__new(cgroup, /*do_open=*/false);
+	if (evsel->cgrp)
+		persistent__printable(evsel->cgrp->name);
+	if ((cgroup && !evsel->cgrp) || set__fill_evsel(set, evsel, from, to)) {
 		evsel__put(evsel);
 		return ERR_PTR(-ENOMEM);
 	}
@@ -390,28 +415,15 @@ static int set__add_evsels(struct persistent_set *set, struct evlist *evlist)
 	return added || !set->nr ? added : -ENOENT;
 }
 
-static void set__exit(struct persistent_set *set)
-{
-	for (int i = 0; i < set->nr; i++)
-		free(set->places[i].cgroup);
-	free(set->places);
-	free(set->pids);
-	free(set->nths);
-	perf_thread_map__put(set->threads);
-}
-
 static int set__error(struct persistent_set *set, int err)
 {
-	char name[PERF_PERSISTENT_NAME_MAX], buf[256];
+	char name[PERF_PERSISTENT_NAME_MAX];
 
-	pr_err("cannot read session '%s': %s\n", persistent__name(set->id, name) ?: "(ended)",
-	       persistent__strerror(set->id, err, buf, sizeof(buf)));
-	return err;
+	return persistent__error("read", set->id, persistent__name(set->id, name) ?: "(ended)",
+				 'r', err);
 }
 
-/*
- * Returns how many events were added or, having said what is wrong, a negative error.
- */
+/* Returns how many events were added or, having said what is wrong, a negative error. */
 int evlist__choose_persistent(struct evlist *evlist, u32 id,
 			      const struct persistent_choice *choice)
 {
@@ -434,6 +446,11 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 		set__find_threads(&set);
 		err = set__add_evsels(&set, evlist);
 	}
-	set__exit(&set);
+	for (int i = 0; i < set.nr; i++)
+		free(set.places[i].cgroup);
+	free(set.places);
+	free(set.pids);
+	free(set.nths);
+	perf_thread_map__put(set.threads);
 	return err < 0 ? set__error(&set, err) : err;
 }

@@ -87,28 +87,22 @@ static int label__add_number(struct strbuf *sb, const char *key, u32 value)
 	return strbuf_addf(sb, "%s%s=\"%u\"", sb->len ? "," : "", key, value);
 }
 
-static int label__add_place(struct strbuf *sb, const struct persistent_details *details)
-{
-	const struct perf_persistent_info *self = &details->query.self;
-	int err = label__add_number(sb, "instance_nr", persistent_details__instance(details));
-
-	if (!err && self->cpu >= 0)
-		err = label__add_number(sb, "cpu", self->cpu);
-	if (!err && self->pid >= 0)
-		err = label__add_number(sb, "pid", self->pid);
-	return err;
-}
-
 /* The numbers keep samples apart whose texts are the same. */
 static char *openmetrics__labels(const struct read_line *line, enum openmetrics_family family)
 {
+	const struct perf_persistent_info *self = line->details ? &line->details->query.self : NULL;
 	struct strbuf sb = STRBUF_INIT;
 	int err = label__add(&sb, "session", line->session) ?:
 		  label__add(&sb, "event", line->label) ?:
 		  label__add_number(&sb, "member", line->member);
 
-	if (!err && line->details)
-		err = label__add_place(&sb, line->details);
+	if (!err && self)
+		err = label__add_number(&sb, "instance_nr",
+					persistent_details__instance(line->details));
+	if (!err && self && self->cpu >= 0)
+		err = label__add_number(&sb, "cpu", self->cpu);
+	if (!err && self && self->pid >= 0)
+		err = label__add_number(&sb, "pid", self->pid);
 	if (!err && line->cgroup[0])
 		err = label__add(&sb, "cgroup", line->cgroup);
 	if (!err && line->unit[0] && family == OPENMETRICS_EVENTS)

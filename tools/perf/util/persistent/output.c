@@ -5,7 +5,6 @@
 #include "output.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +12,7 @@
 #include <linux/bitops.h>
 #include <linux/err.h>
 #include <linux/kernel.h>
-#include <linux/zalloc.h>
-#include <perf/cpumap.h>
 #include <perf/event.h>
-#include <internal/lib.h>
-#include <internal/xyarray.h>
 #include <sys/stat.h>
 #include "build-id.h"
 #include "clockid.h"
@@ -28,7 +23,6 @@
 #include "header.h"
 #include "machine.h"
 #include "reader.h"
-#include "registry.h"
 #include "reopen.h"
 #include "sample.h"
 #include "session.h"
@@ -153,10 +147,7 @@ static int persistent_output__start_session(struct persistent_output *output,
 	return 0;
 }
 
-/*
- * A log cannot be finished, because more is appended to it: use the pipe
- * format.
- */
+/* A log cannot be finished, because more is appended to it: use the pipe format. */
 int persistent_output__append(struct persistent_output *output, struct evlist *evlist,
 			      const char *path, int fd)
 {
@@ -197,21 +188,15 @@ int persistent_output__check_stdout(const char *option)
 	return -EINVAL;
 }
 
-static int persistent_output__open_stdout(struct persistent_output *output,
-					  struct evlist *evlist)
-{
-	int err = persistent_output__append(output, evlist, "standard output", STDOUT_FILENO);
-
-	return err ?: persistent_output__begin_pipe(output);
-}
-
 int persistent_output__open(struct persistent_output *output, struct evlist *evlist,
 			    const char *path)
 {
 	int err;
 
 	if (!strcmp(path, "-"))
-		return persistent_output__open_stdout(output, evlist);
+		return persistent_output__append(output, evlist, "standard output",
+						 STDOUT_FILENO) ?:
+		       persistent_output__begin_pipe(output);
 
 	*output = (struct persistent_output) {
 		.evlist	= evlist,
@@ -321,10 +306,9 @@ static void persistent_output__note_times(struct persistent_output *output,
 	u64 first = evlist__first_sample_time(evlist), last = evlist__last_sample_time(evlist);
 	int position = evlist__time_position(evlist);
 	size_t end = offsetof(union perf_event, sample.array[position + 1]);
-	union perf_event *event = NULL;
 	u64 time;
 
-	while ((event = persistent_buffer__next(buffer, event))) {
+	persistent_buffer__for_each(buffer, event) {
 		if (event->header.type != PERF_RECORD_SAMPLE)
 			continue;
 		if (position >= 0 && event->header.size >= end)
@@ -343,9 +327,7 @@ int persistent_output__write(struct persistent_output *output, struct persistent
 {
 	int err;
 
-	for (int i = 0; i < reader->nr; i++) {
-		struct persistent_buffer *buffer = &reader->buffers[i];
-
+	persistent_reader__for_each(reader, buffer) {
 		if (buffer->side_band)
 			persistent_buffer__keep(buffer, evlist__is_not_lost, 0);
 		persistent_output__note_times(output, buffer);
@@ -558,15 +540,6 @@ static int persistent_output__keep_old(struct persistent_output *output)
 	return err;
 }
 
-static int persistent_output__rename(struct persistent_output *output)
-{
-	int err = persistent_output__keep_old(output);
-
-	if (!err && rename(output->partial, output->path))
-		err = persistent_output__error(output, errno);
-	return err;
-}
-
 int persistent_output__close(struct persistent_output *output)
 {
 	int err;
@@ -580,7 +553,9 @@ int persistent_output__close(struct persistent_output *output)
 	if (err)
 		persistent_output__error(output, -err);
 	else
-		err = persistent_output__rename(output);
+		err = persistent_output__keep_old(output);
+	if (!err && rename(output->partial, output->path))
+		err = persistent_output__error(output, errno);
 	if (err) {
 		persistent_output__abort(output);
 		return err;

@@ -8,11 +8,7 @@
 #include <perf/evsel.h>
 #include "json.h"
 
-struct perf_event_attr;
-struct persistent_details;
-
-double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
-			      char *unit, size_t size);
+struct persistent_answer;
 
 /*
  * One line of output: a member, with -A one instance of it, or with --per-process those of
@@ -28,7 +24,7 @@ struct read_line {
 	u32				member;
 	const char			*label;
 	const char			*cgroup;
-	const struct persistent_details	*details;
+	const struct persistent_answer	*details;
 	int				process;
 	char				unit[32];
 	double				scale;
@@ -36,10 +32,10 @@ struct read_line {
 	struct perf_counts_values	counts;
 };
 
-bool read_line__counted(const struct read_line *line);
-void read_line__print(const struct read_line *line);
-void read_line__separated(const struct read_line *line, const char *sep);
-void read_line__json(const struct read_line *line, struct json_out *out);
+static inline bool read_line__counted(const struct read_line *line)
+{
+	return line->counts.ena && line->counts.run;
+}
 
 /*
  * The format puts all samples of a metric together, so they are kept until all
@@ -53,5 +49,7 @@ struct openmetrics {
 int openmetrics__add(struct openmetrics *metrics, const struct read_line *line);
 void openmetrics__print(struct openmetrics *metrics, FILE *fp);
 void openmetrics__exit(struct openmetrics *metrics);
+
+int persistent_exits__show(u32 id, struct json_out *json);
 
 #endif /* __PERF_PERSISTENT_READ_H */

@@ -9,8 +9,11 @@
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <linux/ring_buffer.h>
+#include <linux/time64.h>
 #include <linux/zalloc.h>
+#include <perf/event.h>
 #include "debug.h"
+#include "event.h"
 #include "evlist.h"
 #include "evsel.h"
 #include "registry.h"
@@ -35,17 +38,6 @@ struct persistent_buffer *persistent_reader__find(struct persistent_reader *read
 			return &reader->buffers[i];
 	}
 	return NULL;
-}
-
-static int persistent_reader__count(struct persistent_reader *reader)
-{
-	struct persistent_instance *instance;
-	struct evsel *evsel;
-	int idx, thread, nr = 0;
-
-	evlist__for_each_persistent(reader->evlist, evsel, idx, thread, instance)
-		nr++;
-	return nr;
 }
 
 static void persistent_reader__add(struct persistent_reader *reader, struct evsel *evsel, int fd,
@@ -120,12 +112,13 @@ static int persistent_reader__mmap(struct persistent_reader *reader)
 int persistent_reader__init(struct persistent_reader *reader, struct evlist *evlist)
 {
 	struct persistent_instance *instance;
-	int err, idx, thread;
+	int err, idx, thread, nr = 1;
 	struct evsel *evsel;
 
+	evlist__for_each_persistent(evlist, evsel, idx, thread, instance)
+		nr++;
 	reader->evlist = evlist;
-	reader->buffers = calloc(max(persistent_reader__count(reader), 1),
-				 sizeof(*reader->buffers));
+	reader->buffers = calloc(nr, sizeof(*reader->buffers));
 	if (!reader->buffers)
 		return -ENOMEM;
 
@@ -144,26 +137,39 @@ int persistent_reader__init(struct persistent_reader *reader, struct evlist *evl
 	return err;
 }
 
-/* All events of a session in a new evlist, and their buffers */
-int persistent_reader__open(struct persistent_reader *reader, struct evlist *evlist, u32 id)
+/* All events of a session in an evlist of the reader's own, and their buffers */
+int persistent_reader__open(struct persistent_reader *reader, u32 id)
 {
 	const struct persistent_choice all = { .instance = PERSISTENT_ALL };
 	struct target target = { .system_wide = true };
-	int err = evlist__choose_persistent(evlist, id, &all);
+	int err;
 
+	reader->evlist = evlist__new();
+	if (!reader->evlist)
+		return -ENOMEM;
+
+	err = evlist__choose_persistent(reader->evlist, id, &all);
 	if (err > 0)
-		err = evlist__create_maps(evlist, &target);
-	if (!err)
-		err = evlist__reopen_persistent(evlist);
-	return err ?: persistent_reader__init(reader, evlist);
+		err = evlist__create_maps(reader->evlist, &target);
+	return err ?: evlist__reopen_persistent(reader->evlist) ?:
+	       persistent_reader__init(reader, reader->evlist);
 }
 
 void persistent_reader__exit(struct persistent_reader *reader)
 {
-	for (int i = 0; i < reader->nr; i++)
-		persistent_buffer__exit(&reader->buffers[i]);
+	persistent_reader__for_each(reader, buffer)
+		persistent_buffer__exit(buffer);
 	zfree(&reader->buffers);
 	reader->nr = 0;
+}
+
+void persistent_reader__close(struct persistent_reader *reader)
+{
+	persistent_reader__exit(reader);
+	if (!reader->evlist)
+		return;
+	evlist__close(reader->evlist);
+	evlist__put(reader->evlist);
 }
 
 /* All buffers are copied before any is written: that takes much longer. */
@@ -179,9 +185,7 @@ int persistent_reader__read(struct persistent_reader *reader)
 /* Begin with what comes from now on, or with what was not consumed. */
 void persistent_reader__skip(struct persistent_reader *reader)
 {
-	for (int i = 0; i < reader->nr; i++) {
-		struct persistent_buffer *buffer = &reader->buffers[i];
-
+	persistent_reader__for_each(reader, buffer) {
 		if (!buffer->consumes) {
 			buffer->cursor = ring_buffer_read_head(buffer->base);
 			continue;
@@ -192,11 +196,102 @@ void persistent_reader__skip(struct persistent_reader *reader)
 	}
 }
 
+/*
+ * A quarter of the side-band stays in its buffer, for the next log to begin with: it
+ * names tasks that go on, or have ended since, which nothing else can tell.
+ */
+void persistent_reader__make_room(struct persistent_reader *reader)
+{
+	persistent_reader__for_each(reader, buffer) {
+		if (buffer->consumes && buffer->side_band)
+			persistent_buffer__consume_older(buffer, buffer->size / 4);
+		else
+			persistent_buffer__consume(buffer);
+	}
+}
+
 u64 persistent_reader__lost_bytes(struct persistent_reader *reader)
 {
 	u64 bytes = 0;
 
-	for (int i = 0; i < reader->nr; i++)
-		bytes += reader->buffers[i].lost_bytes;
+	persistent_reader__for_each(reader, buffer)
+		bytes += buffer->lost_bytes;
 	return bytes;
+}
+
+u64 persistent_event__time(struct evlist *evlist, union perf_event *event)
+{
+	u64 time = 0;
+
+	if (evlist__parse_sample_timestamp(evlist, event, &time))
+		return 0;
+	return time;
+}
+
+static bool evlist__is_later(struct evlist *evlist, union perf_event *event, u64 horizon)
+{
+	return persistent_event__time(evlist, event) >= horizon;
+}
+
+/*
+ * The side-band of a task is in the buffers of all CPUs that it ran on. If one of them was
+ * overwritten, the others alone may be wrong, such as a fork without the exec that followed. So
+ * use only records that are newer than the oldest record of each buffer that was overwritten.
+ */
+void persistent_reader__find_horizon(struct persistent_reader *reader)
+{
+	persistent_reader__for_each(reader, buffer) {
+		union perf_event *last = NULL;
+
+		if (!buffer->side_band || !buffer->backward || !buffer->lost_bytes)
+			continue;
+		persistent_buffer__for_each(buffer, event)
+			last = event;
+		if (last)
+			reader->horizon = max(reader->horizon,
+					      persistent_event__time(reader->evlist, last));
+	}
+	if (!reader->horizon)
+		return;
+
+	persistent_reader__for_each(reader, buffer) {
+		if (buffer->side_band) {
+			persistent_buffer__keep(buffer, evlist__is_later, reader->horizon);
+			continue;
+		}
+		persistent_buffer__for_each(buffer, event)
+			reader->early_samples += event->header.type == PERF_RECORD_SAMPLE &&
+				!evlist__is_later(reader->evlist, event, reader->horizon);
+	}
+}
+
+void persistent_side_band__print_lost(u64 lost, FILE *fp)
+{
+	if (lost)
+		fprintf(fp,
+			"[ dropped, buffer full: %llu side-band records, so some tasks have no name and no symbols ]\n",
+			(unsigned long long)lost);
+}
+
+void persistent_reader__print_horizon(struct persistent_reader *reader, FILE *fp)
+{
+	unsigned long secs = reader->horizon / NSEC_PER_SEC;
+	unsigned long usecs = reader->horizon % NSEC_PER_SEC / NSEC_PER_USEC;
+	u64 consumed = 0;
+
+	persistent_reader__for_each(reader, buffer)
+		consumed += buffer->consumed_bytes;
+	if (reader->older_bytes)
+		fprintf(fp, "[ older records were overwritten: %llu bytes ]\n",
+			(unsigned long long)reader->older_bytes);
+	if (consumed)
+		fprintf(fp, "[ already flushed or consumed: %llu bytes ]\n",
+			(unsigned long long)consumed);
+	persistent_side_band__print_lost(evlist__persistent_lost(reader->evlist, true), fp);
+	if (!reader->horizon)
+		return;
+	fprintf(fp, "[ names of tasks that ended before %lu.%06lu are lost", secs, usecs);
+	if (reader->early_samples)
+		fprintf(fp, ", %llu samples are older", (unsigned long long)reader->early_samples);
+	fprintf(fp, " ]\n");
 }

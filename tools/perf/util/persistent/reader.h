@@ -31,11 +31,17 @@ struct persistent_reader {
 	u64				left_out;
 };
 
+#define persistent_reader__for_each(reader, buffer)			\
+	for (typeof((reader)->buffers) buffer = (reader)->buffers;	\
+	     (buffer) < (reader)->buffers + (reader)->nr; (buffer)++)
+
 int persistent__check_buffer(u32 id);
 int persistent_reader__init(struct persistent_reader *reader, struct evlist *evlist);
-int persistent_reader__open(struct persistent_reader *reader, struct evlist *evlist, u32 id);
+int persistent_reader__open(struct persistent_reader *reader, u32 id);
+void persistent_reader__close(struct persistent_reader *reader);
 void persistent_reader__exit(struct persistent_reader *reader);
 int persistent_reader__read(struct persistent_reader *reader);
+void persistent_reader__make_room(struct persistent_reader *reader);
 void persistent_reader__skip(struct persistent_reader *reader);
 void persistent_reader__find_horizon(struct persistent_reader *reader);
 void persistent_reader__print_horizon(struct persistent_reader *reader, FILE *fp);
@@ -43,5 +49,10 @@ void persistent_side_band__print_lost(u64 lost, FILE *fp);
 u64 persistent_reader__lost_bytes(struct persistent_reader *reader);
 u64 persistent_event__time(struct evlist *evlist, union perf_event *event);
 struct persistent_buffer *persistent_reader__find(struct persistent_reader *reader, u64 id);
+
+int persistent_reader__keep_last(struct persistent_reader *reader, u64 ns);
+int persistent_reader__keep_size(struct persistent_reader *reader, u64 written, u64 size);
+int persistent_reader__keep_first(struct persistent_reader *reader, u64 written, u64 size,
+				  bool *full);
 
 #endif /* __PERF_PERSISTENT_READER_H */

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <linux/ctype.h>
-#include <linux/err.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include <linux/time64.h>
@@ -43,9 +42,7 @@ static int persistent__dir(void)
 	return fd < 0 ? -errno : fd;
 }
 
-/*
- * Returns the length read without the newline, or a negative error.
- */
+/* Returns the length read without the newline, or a negative error. */
 static int persistent__read(const char *file, char *buf, size_t size)
 {
 	int fd, dir = persistent__dir();
@@ -128,35 +125,39 @@ const char *persistent__name(u32 id, char name[PERF_PERSISTENT_NAME_MAX])
 	return persistent__value(id, "name", name, PERF_PERSISTENT_NAME_MAX) < 0 ? NULL : name;
 }
 
-const char *persistent__owner(u32 id, char *buf, size_t size)
+const char *persistent__user(uid_t uid, char *buf, size_t size)
 {
-	static char name[64];
-	static uid_t known;
-	uid_t uid = persistent__number(id, "uid");
-	struct passwd *user;
+	struct passwd *user = getpwuid(uid);
 
-	/* Most have the same owner, and asking takes longer than all else. */
-	if (!name[0] || uid != known) {
-		user = getpwuid(uid);
-		if (user)
-			scnprintf(name, sizeof(name), "%s", user->pw_name);
-		else
-			scnprintf(name, sizeof(name), "%u", uid);
-		known = uid;
-	}
-	scnprintf(buf, size, "%s", name);
+	if (user)
+		scnprintf(buf, size, "%s", user->pw_name);
+	else
+		scnprintf(buf, size, "%u", uid);
 	return buf;
 }
 
-const char *persistent__group(u32 id, char *buf, size_t size)
+const char *persistent__group(gid_t gid, char *buf, size_t size)
 {
-	gid_t gid = persistent__number(id, "gid");
 	struct group *group = getgrgid(gid);
 
 	if (group)
 		scnprintf(buf, size, "%s", group->gr_name);
 	else
 		scnprintf(buf, size, "%u", gid);
+	return buf;
+}
+
+const char *persistent__owner(u32 id, char *buf, size_t size)
+{
+	static char name[64];
+	static uid_t known;
+	uid_t uid = persistent__number(id, "uid");
+
+	/* Most have the same owner, and asking takes longer than all else. */
+	if (!name[0] || uid != known)
+		persistent__user(uid, name, sizeof(name));
+	known = uid;
+	scnprintf(buf, size, "%s", name);
 	return buf;
 }
 
@@ -231,38 +232,21 @@ const char *persistent__strerror_right(u32 id, char right, int err, char *buf, s
 	}
 }
 
-int persistent__parse_id(const char *str, u32 *id)
+/* Print why something that takes a right cannot be done to a session; returns the error. */
+int persistent__error(const char *verb, u32 id, const char *name, char right, int err)
 {
-	unsigned long long nr;
-	char *end;
+	char buf[STRERR_BUFSIZE];
 
-	/* strtoull() would take blanks and a sign. */
-	if (!isdigit(str[0]))
-		return -EINVAL;
-
-	errno = 0;
-	nr = strtoull(str, &end, strstarts(str, "0x") ? 16 : 10);
-	if (*end || errno || !nr || nr > INT_MAX)
-		return -EINVAL;
-	*id = nr;
-	return 0;
+	pr_err("cannot %s session '%s': %s\n", verb, name,
+	       persistent__strerror_right(id, right, err, buf, sizeof(buf)));
+	return err;
 }
 
-static int persistent__find_id(const char *str)
+int persistent__parse_id(const char *str, u32 *id)
 {
-	char buf[PERF_PERSISTENT_NAME_MAX];
-	u32 id;
+	int base = strstarts(str, "0x") ? 16 : 10;
 
-	if (persistent__parse_id(str, &id)) {
-		pr_err("invalid id '%s': use a number from 1 to %d\n", str, INT_MAX);
-		return -EINVAL;
-	}
-
-	if (!persistent__name(id, buf)) {
-		pr_err("no session with id %s (see 'perf persistent list')\n", str);
-		return -ENOENT;
-	}
-	return id;
+	return persistent__parse_number(str, base, INT_MAX, id) && *id ? 0 : -EINVAL;
 }
 
 /* Returns the id of the name, or a negative error. */
@@ -293,15 +277,25 @@ static int persistent__find_own_name(const char *name)
 	return persistent__valid_name(prefixed) ? persistent__find_name(prefixed) : -ENOENT;
 }
 
-/* Whether there is a session with this name or id; prints no message */
-bool persistent__exists(const char *str)
+/* Returns the id of a session with this name or id, or a negative error; prints no message. */
+static int persistent__lookup(const char *str)
 {
 	char name[PERF_PERSISTENT_NAME_MAX];
 	u32 id;
+	int err;
 
-	if (isdigit(str[0]))
-		return !persistent__parse_id(str, &id) && persistent__name(id, name);
-	return persistent__find_name(str) > 0 || persistent__find_own_name(str) > 0;
+	if (isdigit(str[0])) {
+		if (persistent__parse_id(str, &id))
+			return -EINVAL;
+		return persistent__name(id, name) ? (int)id : -ENOENT;
+	}
+	err = persistent__find_name(str);
+	return err == -ENOENT ? persistent__find_own_name(str) : err;
+}
+
+bool persistent__exists(const char *str)
+{
+	return persistent__lookup(str) > 0;
 }
 
 /*
@@ -310,20 +304,20 @@ bool persistent__exists(const char *str)
  */
 int persistent__find(const char *str)
 {
+	bool is_id = isdigit(str[0]);
 	int id;
 
 	if (persistent__type() < 0)
 		return -EOPNOTSUPP;
 
-	if (isdigit(str[0]))
-		return persistent__find_id(str);
-
-	id = persistent__find_name(str);
-	if (id == -ENOENT)
-		id = persistent__find_own_name(str);
-	if (id == -EINVAL)
+	id = persistent__lookup(str);
+	if (id == -EINVAL && is_id)
+		pr_err("invalid id '%s': use a number from 1 to %d\n", str, INT_MAX);
+	else if (id == -EINVAL)
 		pr_err("invalid name '%s': use a lower-case letter, then letters, digits, '_' or '-'\n",
 		       str);
+	else if (id < 0 && is_id)
+		pr_err("no session with id %s (see 'perf persistent list')\n", str);
 	else if (id < 0)
 		pr_err("no session named '%s' (see 'perf persistent list')\n", str);
 	return id;
@@ -346,40 +340,29 @@ static int id_cmp(const void *a, const void *b)
 /* Returns how many ids there are and, in ascending order, which. */
 static int persistent__ids(u32 **ids)
 {
-	int fd, nr = 0, parent = persistent__dir();
-	struct dirent *dent;
-	DIR *dir;
+	int nr = 0, nr_names, dir = persistent__dir();
+	struct dirent **names;
 
 	*ids = NULL;
-	if (parent < 0)
-		return parent;
-	fd = openat(parent, "ids", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
+	if (dir < 0)
+		return dir;
+	nr_names = scandirat(dir, "ids", &names, NULL, NULL);
+	if (nr_names < 0)
 		return -errno;
-	dir = fdopendir(fd);
-	if (!dir) {
-		close(fd);
+
+	*ids = calloc(nr_names + 1, sizeof(**ids));
+	for (int i = 0; i < nr_names; i++) {
+		u32 id = strtoul(names[i]->d_name, NULL, 10);
+
+		if (id && *ids)
+			(*ids)[nr++] = id;
+		free(names[i]);
+	}
+	free(names);
+	if (!*ids)
 		return -ENOMEM;
-	}
 
-	while ((dent = readdir(dir))) {
-		u32 *tmp, id = strtoul(dent->d_name, NULL, 10);
-
-		if (!id)
-			continue;
-		tmp = realloc(*ids, (nr + 1) * sizeof(id));
-		if (!tmp) {
-			zfree(ids);
-			closedir(dir);
-			return -ENOMEM;
-		}
-		tmp[nr++] = id;
-		*ids = tmp;
-	}
-	closedir(dir);
-
-	if (nr)
-		qsort(*ids, nr, sizeof(**ids), id_cmp);
+	qsort(*ids, nr, sizeof(**ids), id_cmp);
 	return nr;
 }
 
@@ -437,9 +420,8 @@ static int persistent__reopen(u64 config, bool disabled)
 }
 
 /*
- * evsel__open() cannot be used: it drops attributes until the kernel accepts an
- * event, and so would open another one. The count is that of this file alone,
- * and begins when it is enabled.
+ * evsel__open() cannot be used: it drops attributes until the kernel accepts an event, and so
+ * would open another one. The count is that of this file alone, and begins when it is enabled.
  */
 int persistent__open(u32 id, u32 instance)
 {
@@ -488,9 +470,8 @@ int persistent__set_session(u32 id, struct perf_persistent_set *set)
 }
 
 /*
- * End all instances at once by a short time to live, also for those who have
- * them open: attached one by one, they would go on for their readers. Returns
- * when the session is gone.
+ * End all instances at once by a short time to live, also for those who have them open:
+ * attached one by one, they would go on for their readers. Returns when the session is gone.
  */
 int persistent__end(u32 id)
 {
@@ -511,9 +492,8 @@ int persistent__end(u32 id)
 }
 
 /*
- * Returns how many instances the session has and, asked for at once, what each is and
- * has counted; or a negative error. They may come and go while the room for them
- * is made.
+ * Returns how many instances the session has and, asked for at once, what each is and has
+ * counted; or a negative error. They may come and go while the room for them is made.
  */
 int persistent__query_instances(int fd, struct perf_persistent_query *query,
 				struct perf_persistent_info **instances)

@@ -7,9 +7,13 @@
 #include <stddef.h>
 #include <linux/perf_event.h>
 #include <linux/types.h>
+#include <sys/types.h>
 
 /* "rwxrwxrwx" with the final NUL */
 #define PERSISTENT_MODE_SIZE	10
+
+/* Filters that are longer are cut. */
+#define PERSISTENT_FILTER_MAX	4096
 
 /* Members that a session has at most */
 #define PERSISTENT_MAX_MEMBERS	128
@@ -28,7 +32,8 @@ int persistent__value(u32 id, const char *file, char *buf, size_t size);
 u64 persistent__number(u32 id, const char *file);
 const char *persistent__name(u32 id, char name[PERF_PERSISTENT_NAME_MAX]);
 const char *persistent__owner(u32 id, char *buf, size_t size);
-const char *persistent__group(u32 id, char *buf, size_t size);
+const char *persistent__user(uid_t uid, char *buf, size_t size);
+const char *persistent__group(gid_t gid, char *buf, size_t size);
 const char *persistent__mode(u32 mode, char buf[PERSISTENT_MODE_SIZE]);
 const char *persistent__strerror_right(u32 id, char right, int err, char *buf, size_t size);
 
@@ -37,19 +42,21 @@ static inline const char *persistent__strerror(u32 id, int err, char *buf, size_
 	return persistent__strerror_right(id, 'r', err, buf, size);
 }
 
+int persistent__error(const char *verb, u32 id, const char *name, char right, int err);
 int persistent__parse_id(const char *str, u32 *id);
 int persistent__find_name(const char *name);
 int persistent__utf8(const char *text, u32 *code);
 bool persistent__is_control(u32 code);
 char *persistent__printable(char *text);
 
-/* What an instance says of itself */
+/* What an instance says of itself; where it is, is for persistent__details() to fill in. */
 struct persistent_answer {
 	struct perf_persistent_query	query;
 	struct perf_event_attr		attr;
 	char				label[PERF_PERSISTENT_LABEL_MAX];
-	char				filter[4096];
+	char				filter[PERSISTENT_FILTER_MAX];
 	char				cgroup[PATH_MAX];
+	char				where[PATH_MAX + 64];
 };
 
 int persistent__ask(u32 id, u32 instance, struct persistent_answer *answer);
@@ -64,5 +71,15 @@ int persistent__query_instances(int fd, struct perf_persistent_query *query,
 				struct perf_persistent_info **instances);
 int persistent__instances(u32 id, struct perf_persistent_query *query,
 			  struct perf_persistent_info **instances);
+
+/* Parsers of settings of a session that the user types */
+u64 persistent__parse_time(const char *str);
+u64 persistent__parse_bytes(const char *str);
+bool persistent__parse_number(const char *str, int base, u32 max, u32 *nr);
+u64 persistent__parse_count(const char *str);
+int persistent__check_time(const char *option, const char *str, u64 *ns);
+int persistent__parse_size(const char *option, const char *str, u64 *bytes);
+const char *persistent__parse_setting(struct perf_persistent_set *set, const char *name,
+				      const char *str);
 
 #endif /* __PERF_PERSISTENT_REGISTRY_H */

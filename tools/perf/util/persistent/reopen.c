@@ -35,8 +35,8 @@ int evsel__persistent_fd(struct evsel *evsel, int cpu_map_idx, int thread)
 }
 
 /* NULL where there is none, as of a task that was not on that CPU */
-struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx,
-						       int thread)
+static struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx,
+							      int thread)
 {
 	struct persistent_instance *instance;
 

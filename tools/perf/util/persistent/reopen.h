@@ -50,16 +50,14 @@ struct persistent_choice {
 
 int evlist__choose_persistent(struct evlist *evlist, u32 id,
 			      const struct persistent_choice *choice);
-struct evsel *evlist__parse_label(struct evlist *evlist, const char *label,
-				  const struct perf_event_attr *attr);
+double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
+			      char *unit, size_t size);
 int evlist__reopen_persistent(struct evlist *evlist);
 int evlist__check_persistent(struct evlist *evlist);
 int evlist__check_persistent_formats(struct evlist *evlist);
 void evlist__set_persistent_opts(struct evlist *evlist, struct record_opts *opts);
 
 int evsel__persistent_fd(struct evsel *evsel, int cpu_map_idx, int thread);
-struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx,
-						       int thread);
 struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu_map_idx,
 						   int *thread);
 int evsel__open_persistent(struct evsel *evsel, int start_cpu_map_idx, int end_cpu_map_idx);

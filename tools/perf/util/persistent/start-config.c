@@ -63,21 +63,11 @@ int persistent__check_options(const struct persistent_refused *refused,
 	return persistent__check_cpus(target);
 }
 
-static bool evsel__has_policy_of_its_own(struct evsel *evsel, struct persistent_start *start)
-{
-	return evsel__has_buffer(evsel) &&
-	       evsel->core.attr.write_backward == start->spec.discard;
-}
-
-/* A task and its children on several CPUs cannot write to one buffer. */
-static bool evsel__has_no_buffer(struct evsel *evsel)
-{
-	return evsel__has_buffer(evsel) && evsel->core.attr.inherit &&
-	       perf_cpu_map__has_any_cpu(evsel->core.cpus);
-}
-
 static const char *evsel__not_persistent(struct evsel *evsel, struct persistent_start *start)
 {
+	const struct perf_event_attr *attr = &evsel->core.attr;
+	bool has_buffer = evsel__has_buffer(evsel);
+
 	if (evsel->weak_group)
 		return "a weak group may be split silently; leave out :W";
 	if (evsel->precise_max)
@@ -90,11 +80,12 @@ static const char *evsel__not_persistent(struct evsel *evsel, struct persistent_
 		return "a BPF filter ends with perf; only tracepoints can be filtered without";
 	if (evsel->bpf_counter)
 		return "its BPF program ends with perf";
-	if (evsel__has_policy_of_its_own(evsel, start))
+	if (has_buffer && attr->write_backward == start->spec.discard)
 		return "all events of a session overwrite, or none with --persistent=NAME,discard";
-	if (evsel__has_no_buffer(evsel))
+	/* A task and its children on several CPUs cannot write to one buffer. */
+	if (has_buffer && attr->inherit && perf_cpu_map__has_any_cpu(evsel->core.cpus))
 		return "inherited events have a buffer for each CPU, which --per-thread excludes";
-	if (evsel->core.attr.inherit_stat && evsel->core.attr.read_format & PERF_FORMAT_GROUP)
+	if (attr->inherit_stat && attr->read_format & PERF_FORMAT_GROUP)
 		return "with -s each event of a group is read by itself; leave out :S";
 	if (!perf_cpu_map__equal(evsel->core.cpus, evsel__leader(evsel)->core.cpus))
 		return "it is not on the same CPUs as the leader of its group";
@@ -144,9 +135,8 @@ static void evsel__config_dummy(struct evsel *evsel, struct target *target)
 }
 
 /*
- * One event of the CPU's PMU that counts in guests keeps KVM from giving guests
- * the PMU, and this one stays. So it takes a modifier to count there; the name
- * stays what was typed.
+ * One event of the CPU's PMU that counts in guests keeps KVM from giving guests the PMU, and
+ * this one stays. So it takes a modifier to count there; the name stays what was typed.
  */
 static void evsel__exclude_guests(struct evsel *evsel)
 {
@@ -154,17 +144,6 @@ static void evsel__exclude_guests(struct evsel *evsel)
 		return;
 	evsel__name(evsel);
 	evsel->core.attr.exclude_guest = 1;
-}
-
-/*
- * Set PERF_SAMPLE_READ, which keeps a task from swapping contexts with a child:
- * the child would get the one event that writes no record when its task ends.
- */
-static void evsel__config_exits(struct evsel *evsel)
-{
-	evsel__set_sample_bit(evsel, READ);
-	if (!evsel->core.attr.sample_period)
-		evsel->core.attr.freq = 0;
 }
 
 static void evsel__config_persistent(struct evsel *evsel, bool overwrite)
@@ -211,8 +190,15 @@ int persistent_start__config_record(struct persistent_start *start, struct recor
 		evsel__exclude_guests(evsel);
 		if (evsel__is_dummy_event(evsel))
 			evsel__config_dummy(evsel, start->target);
-		if (evsel->core.attr.inherit_stat)
-			evsel__config_exits(evsel);
+		if (!evsel->core.attr.inherit_stat)
+			continue;
+		/*
+		 * PERF_SAMPLE_READ keeps a task from swapping contexts with a child: the
+		 * child would get the one event that writes no record when its task ends.
+		 */
+		evsel__set_sample_bit(evsel, READ);
+		if (!evsel->core.attr.sample_period)
+			evsel->core.attr.freq = 0;
 	}
 	return persistent_start__check(start);
 }

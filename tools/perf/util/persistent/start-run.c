@@ -6,8 +6,6 @@
 #include "start.h"
 
 #include <errno.h>
-#include <grp.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +13,12 @@
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <linux/time64.h>
-#include <internal/lib.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include "cgroup.h"
 #include "cpumap.h"
 #include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
-#include "perf-sys.h"
 #include "record.h"
 #include "registry.h"
 #include "rlimit.h"
@@ -187,40 +182,28 @@ static void persistent_start__print_target(struct persistent_start *start)
 
 static void persistent_start__print_access(const struct perf_persistent_set *set)
 {
-	char mode[PERSISTENT_MODE_SIZE];
-	struct passwd *user = getpwuid(set->uid);
-	struct group *group = getgrgid(set->gid);
+	char mode[PERSISTENT_MODE_SIZE], name[64];
 
 	if (set->flags & PERF_PERSISTENT_SET_MODE)
 		printf(", mode %s", persistent__mode(set->mode, mode));
-	if (set->flags & PERF_PERSISTENT_SET_GID && group)
-		printf(", group %s", group->gr_name);
-	else if (set->flags & PERF_PERSISTENT_SET_GID)
-		printf(", group %u", set->gid);
-	if (set->flags & PERF_PERSISTENT_SET_UID && user)
-		printf(", owner %s", user->pw_name);
-	else if (set->flags & PERF_PERSISTENT_SET_UID)
-		printf(", owner %u", set->uid);
-}
-
-/* ", 4 buffers of 2M in all" */
-static void persistent_start__print_buffers(struct persistent_start *start)
-{
-	char size[16];
-
-	unit_number__scnprintf(size, sizeof(size), start->buffer_bytes);
-	printf(", %u buffers, %s in total, %s", start->nr_buffers, size,
-	       start->spec.discard ? "discarding what does not fit" : "overwriting the oldest");
+	if (set->flags & PERF_PERSISTENT_SET_GID)
+		printf(", group %s", persistent__group(set->gid, name, sizeof(name)));
+	if (set->flags & PERF_PERSISTENT_SET_UID)
+		printf(", owner %s", persistent__user(set->uid, name, sizeof(name)));
 }
 
 static void persistent_start__print_how(struct persistent_start *start)
 {
 	u64 ttl = persistent_start__ttl(start);
+	char size[16];
 
+	unit_number__scnprintf(size, sizeof(size), start->buffer_bytes);
 	if (start->counting)
 		printf(", counting");
 	else
-		persistent_start__print_buffers(start);
+		printf(", %u buffers, %s in total, %s", start->nr_buffers, size,
+		       start->spec.discard ? "discarding what does not fit" :
+					     "overwriting the oldest");
 	if (start->target->initial_delay == -1)
 		printf(", disabled");
 	if (ttl)
@@ -251,7 +234,7 @@ static int persistent_start__report(struct persistent_start *start)
 {
 	struct perf_persistent_query query = {};
 	struct evsel *evsel;
-	int err = persistent_start__query(start, &query);
+	int err = persistent__query(PERSISTENT_FD(evlist__first(start->evlist), 0, 0), &query);
 
 	if (err) {
 		pr_err("cannot read session %u: %s\n", start->id, strerror(-err));
@@ -272,29 +255,13 @@ static int persistent_start__report(struct persistent_start *start)
 
 static int persistent_start__set_up(struct persistent_start *start)
 {
-	int err = persistent_start__check_ttl(start);
-
-	if (!err)
-		err = persistent_start__open(start);
-	if (!err)
-		err = persistent_start__detach(start);
-	if (!err)
-		err = persistent_start__begin(start);
-	if (!err)
-		err = persistent_start__report(start);
 	/* Nothing is there to stay that nobody was told of. */
-	return err ?: persistent_start__commit(start);
-}
-
-static void persistent_start__undo(struct persistent_start *start)
-{
-	int err = persistent__end(start->id);
-
-	if (err)
-		pr_err("failed to undo session %u: %s; 'perf persistent stop %u' ends it\n",
-		       start->id, strerror(-err), start->id);
-	else
-		pr_err("nothing was left running\n");
+	return persistent_start__check_ttl(start) ?:
+	       persistent_start__open(start) ?:
+	       persistent_start__detach(start) ?:
+	       persistent_start__begin(start) ?:
+	       persistent_start__report(start) ?:
+	       persistent_start__commit(start);
 }
 
 /*
@@ -337,24 +304,22 @@ static int persistent_start__wait(struct persistent_start *start)
 	return status;
 }
 
-static int persistent_start__fork(struct persistent_start *start)
-{
-	if (!start->argv)
-		return 0;
-	/* Its end must be told, even if somebody had that ignored. */
-	signal(SIGCHLD, SIG_DFL);
-	return evlist__prepare_workload(start->evlist, start->target, start->argv,
-					/*pipe_output=*/false, exec_failed) < 0 ? -EINVAL : 0;
-}
-
 static void persistent_start__give_up(struct persistent_start *start)
 {
+	int err;
+
 	if (start->argv) {
 		evlist__cancel_workload(start->evlist);
 		kill(evlist__workload_pid(start->evlist), SIGTERM);
 	}
-	if (start->id)
-		persistent_start__undo(start);
+	if (!start->id)
+		return;
+	err = persistent__end(start->id);
+	if (err)
+		pr_err("failed to undo session %u: %s; 'perf persistent stop %u' ends it\n",
+		       start->id, strerror(-err), start->id);
+	else
+		pr_err("nothing was left running\n");
 }
 
 static int persistent_start__run(struct persistent_start *start)
@@ -363,9 +328,13 @@ static int persistent_start__run(struct persistent_start *start)
 	sigset_t old;
 	int err;
 
-	err = persistent_start__fork(start);
-	if (err)
-		return err;
+	if (start->argv) {
+		/* Its end must be told, even if somebody had that ignored. */
+		signal(SIGCHLD, SIG_DFL);
+		if (evlist__prepare_workload(start->evlist, start->target, start->argv,
+					     /*pipe_output=*/false, exec_failed) < 0)
+			return -EINVAL;
+	}
 
 	/* One file for each instance, before they are the kernel's alone; not for the command. */
 	rlimit__increase_nofile(&limit);
@@ -391,13 +360,11 @@ int evlist__start_persistent(struct evlist *evlist, struct record_opts *opts,
 		.pages	    = opts->mmap_pages,
 		.by_default = by_default,
 	};
-	int err = persistent_spec__parse(&start.spec, spec, argv);
+	int err = persistent_spec__parse(&start.spec, spec, argv) ?:
+		  persistent_start__config_record(&start, opts) ?:
+		  persistent_start__run(&start);
 
-	if (!err)
-		err = persistent_start__config_record(&start, opts);
-	if (!err)
-		err = persistent_start__run(&start);
-	persistent_spec__exit(&start.spec);
+	free(start.spec.name);
 	return err;
 }
 
@@ -420,9 +387,8 @@ int evlist__start_persistent_stat(struct evlist *evlist, struct perf_stat_config
 		err = -EINVAL;
 	}
 	if (!err)
-		err = persistent_start__config_stat(&start, config);
-	if (!err)
-		err = persistent_start__run(&start);
-	persistent_spec__exit(&start.spec);
+		err = persistent_start__config_stat(&start, config) ?:
+		      persistent_start__run(&start);
+	free(start.spec.name);
 	return err;
 }

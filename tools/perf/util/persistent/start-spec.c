@@ -4,7 +4,7 @@
  * full buffers, the size of its buffers for side-band, its time to live, and
  * its mode, group and owner.
  */
-#include "start-spec.h"
+#include "start.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -25,7 +25,6 @@
 #include "pmu.h"
 #include "pmus.h"
 #include "registry.h"
-#include "values.h"
 
 /* As with -m, which is less strict and takes no size at all. */
 static const char *persistent_spec__parse_side_band(struct persistent_spec *spec, const char *str)
@@ -66,9 +65,8 @@ static bool is_option(const char *word)
 }
 
 /*
- * A session whose name is a term could not be found as persistent/NAME/. Names
- * of events, even "r1" and "cycles", are fine: there they stand for the
- * session.
+ * A session whose name is a term could not be found as persistent/NAME/. Names of events, even
+ * "r1" and "cycles", are fine: there they stand for the session.
  */
 static bool persistent__is_term(const char *name)
 {
@@ -87,37 +85,17 @@ static bool persistent__is_term(const char *name)
 	return is_term;
 }
 
-/* The kernel gives such a name to what has none. */
-static bool persistent__is_default_name(const char *name)
-{
-	return name[0] == 'p' && name[1] && !name[1 + strspn(name + 1, "0123456789")];
-}
-
-static bool persistent_spec__has_no_room(const char *name)
-{
-	return !perf_cap__capable(CAP_PERFMON) &&
-	       snprintf(NULL, 0, "u%u-%s", geteuid(), name) >= PERF_PERSISTENT_NAME_MAX;
-}
-
-/* What can follow the name was given in its place. */
-static int persistent_spec__check_not_option(const char *option, const char *name)
-{
-	const char *word = name + strspn(name, "=");
-
-	if (!is_option(word))
-		return 0;
-	pr_err("%s%s: '%s' is an option of --persistent=NAME,%s and no name; --persistent=,%s has no name\n",
-	       option, name, word, word, word);
-	return -EINVAL;
-}
-
 /* @option: what the name was given to, for messages */
 int persistent_spec__check_name(const char *option, const char *name)
 {
-	const char *why = NULL;
+	const char *word = name + strspn(name, "="), *why = NULL;
 
-	if (persistent_spec__check_not_option(option, name))
+	/* What can follow the name was given in its place. */
+	if (is_option(word)) {
+		pr_err("%s%s: '%s' is an option of --persistent=NAME,%s and no name; --persistent=,%s has no name\n",
+		       option, name, word, word, word);
 		return -EINVAL;
+	}
 
 	if (!persistent__valid_name(name)) {
 		pr_err("%s%s: a name is a lower case letter, then letters, digits, '_', '-', at most %d\n",
@@ -125,9 +103,10 @@ int persistent_spec__check_name(const char *option, const char *name)
 		return -EINVAL;
 	}
 
-	if (persistent_spec__has_no_room(name))
+	if (!perf_cap__capable(CAP_PERFMON) &&
+	    snprintf(NULL, 0, "u%u-%s", geteuid(), name) >= PERF_PERSISTENT_NAME_MAX)
 		why = "is too long with the prefix u<uid>- that it gets without CAP_PERFMON";
-	else if (persistent__is_default_name(name))
+	else if (name[0] == 'p' && name[1] && !name[1 + strspn(name + 1, "0123456789")])
 		why = "is reserved for sessions without a name";
 	else if (persistent__is_term(name))
 		why = "is a term of events, as in persistent/id=1/";
@@ -217,9 +196,4 @@ int persistent_spec__parse(struct persistent_spec *spec, const char *text, const
 	if (!err && spec->name)
 		err = persistent_spec__check_name("--persistent=", spec->name);
 	return err ?: persistent_spec__check_rights(spec, text);
-}
-
-void persistent_spec__exit(struct persistent_spec *spec)
-{
-	zfree(&spec->name);
 }

@@ -4,20 +4,33 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <linux/perf_event.h>
 #include <linux/types.h>
 #include <internal/xyarray.h>
-#include <perf/cpumap.h>
 #include "evsel.h"
-#include "start-spec.h"
 
 #define PERSISTENT_FD(evsel, cpu_map_idx, thread) \
 	(*(int *)xyarray__entry((evsel)->core.fd, cpu_map_idx, thread))
 
 struct evlist;
-struct perf_persistent_query;
 struct perf_stat_config;
 struct record_opts;
 struct target;
+
+/*
+ * --persistent[=NAME[,discard][,sideband=SIZE][,ttl=N[s|m|h|d]][,mode=MODE][,group=GROUP]
+ * [,owner=USER]]; set has what is given of the last four.
+ */
+struct persistent_spec {
+	char				*name;
+	bool				discard;
+	u32				side_band_pages;
+
+	struct perf_persistent_set	set;
+};
+
+int persistent_spec__parse(struct persistent_spec *spec, const char *text, const char **argv);
+int persistent_spec__check_name(const char *option, const char *name);
 
 /*
  * A session that is being set up. Until it is committed it has only a short
@@ -70,15 +83,11 @@ static inline bool evsel__has_buffer(const struct evsel *evsel)
 int persistent_start__config_record(struct persistent_start *start, struct record_opts *opts);
 int persistent_start__config_stat(struct persistent_start *start, struct perf_stat_config *config);
 
-int evsel__persistent_threads(struct evsel *evsel);
-const char *evsel__persistent_place(struct evsel *evsel, struct perf_cpu cpu, int thread,
-				    char *buf, size_t size);
-
+u64 persistent__max_ttl(void);
 int persistent_start__check_ttl(struct persistent_start *start);
 int persistent_start__open(struct persistent_start *start);
 int persistent_start__detach(struct persistent_start *start);
 int persistent_start__renew(struct persistent_start *start);
-int persistent_start__query(struct persistent_start *start, struct perf_persistent_query *query);
 void persistent__end_signals(sigset_t *ends);
 int persistent__wait_command(pid_t pid, const sigset_t *wait, siginfo_t *info);
 u64 persistent_start__ttl(struct persistent_start *start);

@@ -31,7 +31,6 @@ struct target_processes {
 	int			nr;
 };
 
-bool target_task__is_there(int dir);
 bool target_processes__has(struct target_processes *processes, pid_t pid);
 int target_processes__add(struct target_processes *processes, pid_t pid);
 int target_processes__add_children(struct target_processes *processes);
@@ -39,7 +38,6 @@ void target_processes__exit(struct target_processes *processes);
 bool target_process__has_zombie(struct target_process *process, pid_t tid);
 bool target_process__has_ended(struct target_process *process);
 int target_process__threads(struct target_process *process, pid_t **tids);
-int target_process__open_thread(struct target_process *process, pid_t tid);
 
 /*
  * An event that each task of a session has: that of a member, on a CPU or on all.

@@ -5,13 +5,10 @@
  */
 #include "info.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <api/fs/fs.h>
-#include <api/fs/tracing_path.h>
 #include <linux/ctype.h>
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
@@ -21,6 +18,7 @@
 #include "pmus.h"
 #include "registry.h"
 #include "strbuf.h"
+#include "tp_pmu.h"
 
 struct event_name {
 	u32	type;
@@ -60,16 +58,20 @@ static void event_names__add(struct event_names *names, u32 type, u64 config, ch
 	names->names[names->nr++] = (struct event_name) { type, config, name };
 }
 
-static void tracepoints__add(const char *system, const char *event)
+static int tracepoints__add(void *state __maybe_unused, const char *system, const char *event)
 {
-	char path[PATH_MAX], *name;
-	unsigned long long id;
+	int id = tp_pmu__id(system, event);
+	char *name;
 
-	if (event[0] == '.')
-		return;
-	scnprintf(path, sizeof(path), "%s/events/%s/%s/id", tracing_path_mount(), system, event);
-	if (!filename__read_ull(path, &id) && asprintf(&name, "%s:%s", system, event) >= 0)
+	if (id >= 0 && asprintf(&name, "%s:%s", system, event) >= 0)
 		event_names__add(&tracepoints, PERF_TYPE_TRACEPOINT, id, name);
+	return 0;
+}
+
+static int tracepoints__add_system(void *state, const char *system)
+{
+	tp_pmu__for_each_tp_event(system, state, tracepoints__add);
+	return 0;
 }
 
 static int event_name__cmp(const void *a, const void *b)
@@ -79,43 +81,20 @@ static int event_name__cmp(const void *a, const void *b)
 	return l->config < r->config ? -1 : l->config > r->config;
 }
 
-/* Reading all of tracefs takes long, so that is done once for all ids. */
-static void tracepoints__load(void)
-{
-	DIR *systems = tracing_events__opendir();
-	struct dirent *system, *event;
-	DIR *events;
-	char *path;
-
-	if (!systems)
-		return;
-
-	while ((system = readdir(systems))) {
-		if (system->d_name[0] == '.')
-			continue;
-		path = get_events_file(system->d_name);
-		events = path ? opendir(path) : NULL;
-		put_events_file(path);
-		if (!events)
-			continue;
-		while ((event = readdir(events)))
-			tracepoints__add(system->d_name, event->d_name);
-		closedir(events);
-	}
-	closedir(systems);
-	if (tracepoints.nr)
-		qsort(tracepoints.names, tracepoints.nr, sizeof(*tracepoints.names),
-		      event_name__cmp);
-}
-
-/* Who may not read tracefs gets NULL. */
+/*
+ * Reading all of tracefs takes long, so that is done once for all ids. Who may not read it
+ * gets NULL.
+ */
 static const char *tracepoints__find(u64 config)
 {
 	struct event_name *found, key = { .config = config };
 	static bool loaded;
 
-	if (!loaded)
-		tracepoints__load();
+	if (!loaded) {
+		tp_pmu__for_each_tp_sys(NULL, tracepoints__add_system);
+		if (tracepoints.nr)
+			qsort(tracepoints.names, tracepoints.nr, sizeof(key), event_name__cmp);
+	}
 	loaded = true;
 	found = tracepoints.nr ? bsearch(&key, tracepoints.names, tracepoints.nr, sizeof(key),
 					 event_name__cmp) : NULL;
@@ -160,24 +139,19 @@ static int add_pmu(struct strbuf *sb, u32 type, u64 config)
 	return strbuf_addf(sb, "%u:0x%llx", type, (unsigned long long)config);
 }
 
-static int add_tracepoint(struct strbuf *sb, u64 config)
-{
-	const char *name = tracepoints__find(config);
-
-	if (name)
-		return strbuf_addstr(sb, name);
-	return strbuf_addf(sb, "tracepoint:%llu", (unsigned long long)config);
-}
-
 static int add_type(struct strbuf *sb, u32 type, u64 config)
 {
+	const char *name;
+
 	switch (type) {
 	case PERF_TYPE_HARDWARE:
 	case PERF_TYPE_SOFTWARE:
 	case PERF_TYPE_HW_CACHE:
 		return add_generic(sb, type, config);
 	case PERF_TYPE_TRACEPOINT:
-		return add_tracepoint(sb, config);
+		name = tracepoints__find(config);
+		return name ? strbuf_addstr(sb, name) :
+			      strbuf_addf(sb, "tracepoint:%llu", (unsigned long long)config);
 	case PERF_TYPE_BREAKPOINT:
 		return strbuf_addstr(sb, "breakpoint");
 	case PERF_TYPE_RAW:
@@ -188,8 +162,7 @@ static int add_type(struct strbuf *sb, u32 type, u64 config)
 }
 
 /*
- * Add the names of what sysfs calls TYPE:CONFIG, line by line, with a separator
- * between them.
+ * Add the names of what sysfs calls TYPE:CONFIG, line by line, with a separator between them.
  */
 int persistent__parse_types(char *types, char sep, struct strbuf *sb)
 {

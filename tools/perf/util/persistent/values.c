@@ -3,7 +3,7 @@
  * What can be set of a session, as the user types it: a time (90s, 15m, 2h, 1d, or
  * seconds without a suffix), a size (64K, 2M), a number, a mode, an owner, a group.
  */
-#include "values.h"
+#include "registry.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -17,6 +17,7 @@
 #include <linux/perf_event.h>
 #include <linux/time64.h>
 #include "cap.h"
+#include "debug.h"
 
 struct value_unit {
 	char	suffix;
@@ -71,7 +72,25 @@ u64 persistent__parse_count(const char *str)
 	return parse_scaled(str, units, INT64_MAX);
 }
 
-static bool parse_number(const char *str, int base, u32 max, u32 *nr)
+int persistent__check_time(const char *option, const char *str, u64 *ns)
+{
+	*ns = str ? persistent__parse_time(str) : 0;
+	if (!str || *ns)
+		return 0;
+	pr_err("invalid time '%s' of %s: use a number with s, m, h or d, e.g. 30s\n", str, option);
+	return -EINVAL;
+}
+
+int persistent__parse_size(const char *option, const char *str, u64 *bytes)
+{
+	*bytes = str ? persistent__parse_bytes(str) : 0;
+	if (!str || *bytes)
+		return 0;
+	pr_err("invalid size '%s' of %s: use a number with B, K, M or G, e.g. 10M\n", str, option);
+	return -EINVAL;
+}
+
+bool persistent__parse_number(const char *str, int base, u32 max, u32 *nr)
 {
 	unsigned long long val;
 	char *end;
@@ -99,7 +118,7 @@ static const char *parse_mode(struct perf_persistent_set *set, const char *str)
 {
 	u32 mode;
 
-	if (!parse_number(str, 8, 0777, &mode))
+	if (!persistent__parse_number(str, 8, 0777, &mode))
 		return "invalid mode: use an octal number up to 0777, e.g. 0640";
 	set->mode = mode;
 	return NULL;
@@ -115,7 +134,7 @@ static const char *parse_owner(struct perf_persistent_set *set, const char *str)
 
 	if (user)
 		set->uid = user->pw_uid;
-	else if (!parse_number(str, 10, UINT_MAX - 1, &set->uid))
+	else if (!persistent__parse_number(str, 10, UINT_MAX - 1, &set->uid))
 		return "unknown user";
 	return NULL;
 }
@@ -126,7 +145,7 @@ static const char *parse_group(struct perf_persistent_set *set, const char *str)
 
 	if (group)
 		set->gid = group->gr_gid;
-	else if (!parse_number(str, 10, UINT_MAX - 1, &set->gid))
+	else if (!persistent__parse_number(str, 10, UINT_MAX - 1, &set->gid))
 		return "unknown group";
 	return NULL;
 }

@@ -1,20 +1,255 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The events of a session's tasks, opened for another one, which joins the session.
+ * Processes that become targets of a session: their threads and children, and the events
+ * of the session's tasks, which are opened for them and join it.
  */
 #include "targets.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <linux/zalloc.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include "perf-sys.h"
 #include "registry.h"
 #include "rlimit.h"
+
+static int is_number(const struct dirent *entry)
+{
+	return isdigit(entry->d_name[0]);
+}
+
+/* Returns how many tasks have an entry in a folder of /proc, or a negative error. */
+static int read_pids(int dir, const char *name, pid_t **pids)
+{
+	struct dirent **entries;
+	int nr = scandirat(dir, name, &entries, is_number, NULL);
+
+	if (nr < 0)
+		return -errno;
+	*pids = calloc(nr + 1, sizeof(**pids));
+	for (int i = 0; i < nr; i++) {
+		if (*pids)
+			(*pids)[i] = atoi(entries[i]->d_name);
+		free(entries[i]);
+	}
+	free(entries);
+	return *pids ? nr : -ENOMEM;
+}
+
+/* The folder of a task that is gone has no entries, also when the number is another's. */
+static bool target_task__is_there(int dir)
+{
+	return !faccessat(dir, "stat", F_OK, 0);
+}
+
+static struct target_process *target_processes__find(struct target_processes *processes,
+						     pid_t pid)
+{
+	for (int i = 0; i < processes->nr; i++) {
+		if (processes->list[i].pid == pid &&
+		    target_task__is_there(processes->list[i].dir))
+			return &processes->list[i];
+	}
+	return NULL;
+}
+
+bool target_processes__has(struct target_processes *processes, pid_t pid)
+{
+	for (int i = 0; i < processes->nr; i++) {
+		if (processes->list[i].pid == pid)
+			return true;
+	}
+	return false;
+}
+
+/* Returns the folder of a task or a negative error: -ESRCH if it is gone. */
+static int open_task(int dir, const char *path)
+{
+	int fd = openat(dir, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	return fd;
+}
+
+static int open_process(pid_t pid)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	return open_task(AT_FDCWD, path);
+}
+
+/* The folder is closed with the process, or now. */
+static int target_processes__append(struct target_processes *processes,
+				    const struct target_process *process)
+{
+	struct target_process *list;
+
+	list = realloc(processes->list, (processes->nr + 1) * sizeof(*list));
+	if (!list) {
+		close(process->dir);
+		return -ENOMEM;
+	}
+	processes->list = list;
+	list[processes->nr++] = *process;
+	return 0;
+}
+
+/* Returns 0 if it is there already or was added, or a negative error: it is gone. */
+int target_processes__add(struct target_processes *processes, pid_t pid)
+{
+	struct target_process process = { .pid = pid, .named = true };
+
+	if (target_processes__find(processes, pid))
+		return 0;
+	process.dir = open_process(pid);
+	return process.dir < 0 ? process.dir : target_processes__append(processes, &process);
+}
+
+/* What the task of a folder is doing, and its parent; 0 if it is gone */
+static char task_state(int dir, pid_t *parent)
+{
+	char buf[512], state, *end;
+	ssize_t len;
+	int fd = openat(dir, "stat", O_RDONLY | O_CLOEXEC);
+
+	len = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (len < 0)
+		return 0;
+
+	/* The name of the program may have anything in it, also parentheses. */
+	buf[len] = '\0';
+	end = strrchr(buf, ')');
+	return end && sscanf(end, ") %c %d", &state, parent) == 2 ? state : 0;
+}
+
+/* Returns the folder of a thread or a negative error: -ESRCH if it is none of the process. */
+static int target_process__open_thread(struct target_process *process, pid_t tid)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "task/%d", tid);
+	return open_task(process->dir, path);
+}
+
+/*
+ * Whether a thread has ended and is not waited for, which can take for ever. What it started is
+ * seen when its process is looked at once more, so that it has to be so the second time.
+ */
+bool target_process__has_zombie(struct target_process *process, pid_t tid)
+{
+	int thread = target_process__open_thread(process, tid);
+	pid_t parent, *list;
+	char state = thread < 0 ? 0 : task_state(thread, &parent);
+
+	if (thread >= 0)
+		close(thread);
+	if (state != 'Z')
+		return false;
+
+	for (int i = 0; i < process->nr_zombies; i++) {
+		if (process->zombies[i] == tid)
+			return true;
+	}
+	list = realloc(process->zombies, (process->nr_zombies + 1) * sizeof(*list));
+	if (list) {
+		process->zombies = list;
+		list[process->nr_zombies++] = tid;
+	}
+	return false;
+}
+
+bool target_process__has_ended(struct target_process *process)
+{
+	pid_t parent;
+	char state = task_state(process->dir, &parent);
+
+	return !state || state == 'Z';
+}
+
+/*
+ * Returns 1 if it is a child of one of them and was added, 0, or a negative error. The
+ * parent is looked for after its child named it: if it is there, the number is not another's.
+ */
+static int target_processes__add_child(struct target_processes *processes, pid_t pid)
+{
+	struct target_process process = { .pid = pid };
+	pid_t parent;
+	char state;
+
+	if (target_processes__find(processes, pid))
+		return 0;
+
+	process.dir = open_process(pid);
+	if (process.dir < 0)
+		return process.dir == -ESRCH ? 0 : process.dir;
+	state = task_state(process.dir, &parent);
+	if (!state || !target_processes__find(processes, parent)) {
+		close(process.dir);
+		return 0;
+	}
+	process.zombie = state == 'Z';
+	return target_processes__append(processes, &process) ?: 1;
+}
+
+/* Returns how many children of the processes were found, or a negative error. */
+int target_processes__add_children(struct target_processes *processes)
+{
+	int ret = 0, found = 0, nr;
+	pid_t *pids;
+
+	nr = read_pids(AT_FDCWD, "/proc", &pids);
+	if (nr < 0)
+		return nr;
+
+	for (int i = 0; i < nr && ret >= 0; i++) {
+		ret = target_processes__add_child(processes, pids[i]);
+		found += ret;
+	}
+	free(pids);
+	return ret < 0 ? ret : found;
+}
+
+/*
+ * Returns how many threads it has now, 0 if it is gone, or a negative error. Reading the
+ * folder ends early at a thread that is just ending, so that threads may be missing; if
+ * there are as many as the folder has, none is.
+ */
+int target_process__threads(struct target_process *process, pid_t **tids)
+{
+	int nr = read_pids(process->dir, "task", tids);
+	struct stat st;
+
+	if (nr < 0)
+		return nr == -ENOENT || nr == -ESRCH ? 0 : nr;
+	if (!nr)
+		zfree(tids);
+
+	process->complete = !fstatat(process->dir, "task", &st, 0) &&
+			    st.st_nlink == (nlink_t)nr + 2;
+	return nr;
+}
+
+void target_processes__exit(struct target_processes *processes)
+{
+	for (int i = 0; i < processes->nr; i++) {
+		close(processes->list[i].dir);
+		free(processes->list[i].zombies);
+	}
+	zfree(&processes->list);
+	processes->nr = 0;
+}
 
 struct task_event {
 	struct perf_persistent_info	info;
@@ -64,27 +299,25 @@ static int task_events__find_buffer(struct task_events *events, int nr)
 static int task_events__fill(struct task_events *events, int nr)
 {
 	struct task_event *event = &events->list[nr];
-	struct persistent_answer *answer = malloc(sizeof(*answer));
-	int err = answer ? persistent__ask(events->id, event->info.instance, answer) : -ENOMEM;
+	struct persistent_answer answer;
+	int err = persistent__ask(events->id, event->info.instance, &answer);
 
 	/* A part of a filter is another one. */
-	if (!err && answer->query.filter_size >= sizeof(answer->filter))
+	if (!err && answer.query.filter_size >= sizeof(answer.filter))
 		err = -E2BIG;
-	if (!err) {
-		event->attr = answer->attr;
-		event->flags = answer->query.flags;
-		event->pages = answer->query.buffer_pages;
-		event->leader = task_events__find_leader(events, nr);
-		event->buffer = task_events__find_buffer(events, nr);
-		event->output = -1;
-		event->fd = -1;
-		if (answer->filter[0])
-			event->filter = strdup(answer->filter);
-		if (answer->filter[0] && !event->filter)
-			err = -ENOMEM;
-	}
-	free(answer);
-	return err;
+	if (err)
+		return err;
+
+	event->attr = answer.attr;
+	event->flags = answer.query.flags;
+	event->pages = answer.query.buffer_pages;
+	event->leader = task_events__find_leader(events, nr);
+	event->buffer = task_events__find_buffer(events, nr);
+	event->output = -1;
+	event->fd = -1;
+	if (answer.filter[0])
+		event->filter = strdup(answer.filter);
+	return answer.filter[0] && !event->filter ? -ENOMEM : 0;
 }
 
 static int info__cmp(const void *a, const void *b)
@@ -112,9 +345,7 @@ static bool is_disabled(const struct perf_persistent_info *info, int nr)
 	return disabled;
 }
 
-/*
- * Returns 0, -EINVAL for a session without tasks, or another negative error.
- */
+/* Returns 0, -EINVAL for a session without tasks, or another negative error. */
 int task_events__init(struct task_events *events, u32 id)
 {
 	enum rlimit_action limit = NO_CHANGE;
