@@ -2,8 +2,10 @@
 /*
  * Persistent perf events: permissions and limits.
  *
- * Whoever may open an event may detach it, within limits without CAP_PERFMON. A
- * session has an owner, a group and a mode, as files have:
+ * Whoever could open an event now may detach it, within limits without
+ * CAP_PERFMON. Some drivers check the caller by themselves, which cannot be done
+ * again: their events take the capability. A session has an owner, a group and a
+ * mode, as files have:
  *
  *   r	reopen instances, read counts and buffers
  *   w	control: SET, ATTACH, and join the session

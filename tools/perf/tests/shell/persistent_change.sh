@@ -144,7 +144,7 @@ test_all_or_none() {
 	perf persistent list -v "$name-3" | grep " instance " > "$dir/list"
 	grep -vF 'filter "common_pid == 7"' "$dir/list" && fail "it was changed"
 	grep -q . "$dir/list" || fail "there is no list"
-	must_succeed "^$name-3 .* [0-9]*s  *-  " perf persistent list
+	must_succeed "^$name-3 .* [0-9][0-9smhd]*  *-  " perf persistent list
 	must_fail "invalid filter 'prev_pid' for 'sched:sched_switch'" \
 		perf persistent set "$name-3" --event sched:sched_switch --filter prev_pid
 	must perf persistent set "$name-3" --event sched:sched_switch --filter 'prev_pid == 1'
@@ -185,7 +185,7 @@ test_refused() {
 	must_fail "^--event $exec: use it with --filter" \
 		perf persistent set "$name" --event $exec --ttl 1h
 	must_fail "event" perf persistent stop "$name" --event $exec
-	must_succeed "^$name .* [0-9]*s  *-  " perf persistent list
+	must_succeed "^$name .* [0-9][0-9smhd]*  *-  " perf persistent list
 	has_filter $exec ''
 	has_filter $exit ''
 	finish

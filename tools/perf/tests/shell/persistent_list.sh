@@ -114,7 +114,7 @@ test_state() {
 	has "$name" "2 of $(($# * 2)) offline" "all CPUs"
 	echo 1 > $cpu1
 	has "$name" "$enabled" "all CPUs"
-	must_succeed "CPU 1, enabled.*, CPU was offline once, for [0-9]*s" \
+	must_succeed "CPU 1, enabled.*, CPU was offline once, for [0-9][0-9smhd]*" \
 		perf persistent list -v "$name"
 	finish
 }
