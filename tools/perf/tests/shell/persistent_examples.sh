@@ -112,12 +112,43 @@ test_utrace() {
 	finish
 }
 
+cat > "$dir/pcp" << 'PCP'
+# What the agent reads with "[dynamic] persistent.web"; the last two are records of who borrows it
+perf record --persistent=web -a -e page-faults \
+	-e perf_persistent:persistent_hold -e perf_persistent:persistent_release
+
+# perfalloc COMMAND: the counters are free when it starts, and its exit status comes back
+perf persistent reserve web -- sh -c 'perf persistent list web; exit 3' || echo "exit status $?"
+
+# perfalloc -d, until it is killed
+holder=$(perf persistent reserve -d web)
+perf persistent list web
+kill "$holder"
+
+# Nothing was counted meanwhile, and the records tell when that was
+perf persistent read web
+perf persistent dump -o /tmp/web.data web
+perf persistent stop web
+perf script -i /tmp/web.data
+PCP
+
+test_pcp() {
+	begin "The example for those who come from PCP does what it says"
+	run pcp
+	[ "$(grep -c "^$name .* held " "$dir/out")" -eq 2 ] || fail "it is not held twice: $(cat "$dir/out")"
+	and_says "^exit status 3$"
+	and_says "persistent_hold: "
+	and_says "persistent_release: "
+	finish
+}
+
 need_feature
 need_tracepoints
 
 test_posix_trace
 test_hwpmc
 test_utrace
+test_pcp
 
 cleanup
 exit $err
