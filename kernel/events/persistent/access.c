@@ -173,6 +173,10 @@ int perf_persistent_may_share(struct perf_event *event,
 
 	needs = sharer_needs(rb, session, perf_persistent_target(event));
 	ring_buffer_put(rb);
+	/* Readers without the capability could not open all that the buffer shows. */
+	if (perfmon_capable() && !(session->flags & PERF_PERSISTENT_PRIVILEGED) &&
+	    needs & ~(READ_ONCE(session->needs) | perf_persistent_needs(event)))
+		return -EACCES;
 	err = perf_event_allow(needs);
 
 	return err == -EPERM ? -EACCES : err;

@@ -166,7 +166,10 @@ void perf_persistent_release(struct perf_persistent_holder *holder)
 	if (!session)
 		return;
 
-	scoped_guard(mutex, &session->control)
-		release_session(session, holder->holds);
+	/* The mutex may be held for long, and most files hold nothing. */
+	if (!bitmap_empty(holder->holds, PERF_PERSISTENT_MEMBERS + 1)) {
+		scoped_guard(mutex, &session->control)
+			release_session(session, holder->holds);
+	}
 	kobject_put(&session->kobj);
 }

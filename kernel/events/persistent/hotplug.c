@@ -121,18 +121,27 @@ bool perf_persistent_park(struct perf_event *event)
 	return true;
 }
 
-static void end_gap(struct perf_event *event)
+/* At once, so that QUERY sees the gap before or after. Whether it can go on */
+static bool end_gap(struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
 
 	guard(raw_spinlock_irq)(&event->ctx->lock);
 
+	perf_persistent_forget_parked(event);
+	if (event->state <= PERF_EVENT_STATE_REVOKED)
+		return false;
+
+	/* An event that went into error meanwhile stays there until it is enabled. */
+	if (!event->still && event->state > PERF_EVENT_STATE_ERROR)
+		event->state = event->resume_state;
+
 	/* It may have been attached meanwhile. */
 	inst = perf_persistent_instance_of(event);
-	if (!inst)
-		return;
+	if (inst)
+		inst->offline_time += ktime_get_boottime_ns() - inst->offline_since;
 
-	inst->offline_time += ktime_get_boottime_ns() - inst->offline_since;
+	return true;
 }
 
 static void trace_online(struct perf_event *event)
@@ -150,15 +159,9 @@ static void trace_online(struct perf_event *event)
 static void unpark_event(struct perf_event *event, struct perf_event_context *ctx,
 			 struct list_head *online)
 {
-	perf_persistent_forget_parked(event);
-	if (event->state <= PERF_EVENT_STATE_REVOKED)
+	if (!end_gap(event))
 		return;
 
-	/* An event that went into error meanwhile stays there until it is enabled. */
-	if (!event->still && event->state > PERF_EVENT_STATE_ERROR)
-		event->state = event->resume_state;
-
-	end_gap(event);
 	perf_install_in_context(ctx, event, event->cpu);
 	list_add_tail(&event->migrate_entry, online);
 }

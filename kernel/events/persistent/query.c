@@ -184,7 +184,7 @@ static void info_fill(struct perf_persistent_info *info, struct perf_event *even
 	info->lost = atomic64_read(&event->lost_samples) - origin.lost;
 	info->lost_before = origin.lost;
 	if (origin.time)
-		info->cleared = ktime_get_boottime_ns() - origin.time;
+		info->cleared = max(ktime_get_boottime_ns() - origin.time, 1ULL);
 	info->count = perf_persistent_since(__perf_event_read_value(event, &enabled, &running),
 					    origin.count);
 	info->time_enabled = perf_persistent_since(enabled, origin.enabled);
@@ -398,9 +398,12 @@ static int fill_answer(struct query_answer *a, struct perf_event *event, u32 roo
 		return -EINVAL;
 
 	info_identify(&a->info.self, event);
-	info_fill(&a->info.self, event);
-	err = session ? perf_persistent_may_read(session, event, &a->may_read_all) :
-			perf_persistent_may_open(event);
+	err = security_perf_event_read(event);
+	if (!err)
+		info_fill(&a->info.self, event);
+	if (!err)
+		err = session ? perf_persistent_may_read(session, event, &a->may_read_all) :
+				perf_persistent_may_open(event);
 	if (err == -EACCES) {
 		info_hide(&a->info.self);
 		err = 0;

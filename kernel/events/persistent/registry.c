@@ -325,6 +325,9 @@ int perf_persistent_registry_link(struct perf_persistent_session *session,
 		ended = perf_persistent_instance_lookup(&inst->key);
 	if (!ended)
 		err = rhashtable_lookup_insert_fast(&instance_keys, &inst->hash, key_params);
+	/* Of the table's own errors, "busy" and "too big" mean something else to the caller. */
+	if (err == -EBUSY || err == -E2BIG)
+		return -EAGAIN;
 	if (err)
 		return err;
 

@@ -171,7 +171,8 @@ void perf_persistent_event_exited(struct perf_event *event)
 
 	/* After the event has ended; pairs with perf_persistent_instance_insert(). */
 	smp_mb();
-	if (!refcount_read(&event->persistent->users))
+	/* Mostly others of its family go on: do not take the mutex for each child. */
+	if (!refcount_read(&event->persistent->users) || !is_over(event))
 		return;
 
 	guard(mutex)(&perf_persistent_mutex);

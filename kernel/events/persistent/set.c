@@ -5,6 +5,7 @@
  * Everything that can fail is checked before the first instance is changed.
  */
 #include <linux/cred.h>
+#include <linux/ctype.h>
 #include <linux/math64.h>
 #include <linux/security.h>
 #include <linux/slab.h>
@@ -56,6 +57,17 @@ struct perf_persistent_change {
 	char				mark[PERF_PERSISTENT_MARK_MAX];
 };
 
+/* The text of a mark is a part of a line in a trace. */
+static bool is_mark(const char *text)
+{
+	for (const char *c = text; *c; c++) {
+		if (iscntrl(*c))
+			return false;
+	}
+
+	return *text;
+}
+
 static int copy_texts(struct perf_persistent_change *c)
 {
 	char *filter;
@@ -72,7 +84,7 @@ static int copy_texts(struct perf_persistent_change *c)
 		return 0;
 	err = perf_persistent_copy_string(c->mark, sizeof(c->mark), c->set.mark);
 
-	return err ?: *c->mark ? 0 : -EINVAL;
+	return err ?: is_mark(c->mark) ? 0 : -EINVAL;
 }
 
 static int copy_set(struct perf_persistent_change *c, unsigned int cmd, unsigned long arg)

@@ -270,6 +270,9 @@ static ssize_t session_event_show(struct device *dev, struct device_attribute *a
 
 int perf_persistent_sysfs_add_name(struct perf_persistent_name *name)
 {
+	if (!session_dirs)
+		return -ENODEV;
+
 	sysfs_attr_init(&name->event_attr.attr);
 	name->event_attr.attr.name = name->text;
 	name->event_attr.attr.mode = 0444;
@@ -295,6 +298,10 @@ void perf_persistent_sysfs_init_session(struct perf_persistent_session *session)
 int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 {
 	int err;
+
+	/* Without it the directory would be in the root of sysfs. */
+	if (!session_dirs)
+		return -ENODEV;
 
 	session->kobj.kset = session_dirs;
 	err = kobject_add(&session->kobj, NULL, "%u", session->id);

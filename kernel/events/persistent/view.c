@@ -112,13 +112,32 @@ static struct view_values *read_one(struct perf_event *event)
 	return v;
 }
 
+/* Siblings that are in no session: the rights to the session are none to them. */
+static int may_read_siblings(struct perf_event *event)
+{
+	struct perf_event *sibling;
+	unsigned int needs = 0;
+	int err;
+
+	lockdep_assert_held(&event->ctx->mutex);
+
+	for_each_sibling_event(sibling, event) {
+		if (!perf_persistent_instance_of(sibling))
+			needs |= perf_persistent_needs(sibling);
+	}
+	err = perf_event_allow(needs);
+
+	return err == -EPERM ? -EACCES : err;
+}
+
 static struct view_values *read_group(struct perf_event *event)
 {
 	struct perf_event_context *ctx = perf_event_ctx_lock(event);
 	/* The leader may be gone. */
-	void *v = ERR_PTR(-EINVAL);
+	int err = event->group_leader == event ? may_read_siblings(event) : -EINVAL;
+	void *v = ERR_PTR(err);
 
-	if (event->group_leader == event)
+	if (!err)
 		v = perf_event_read_group(event, PERF_PERSISTENT_VALUES_FORMAT);
 	perf_event_ctx_unlock(event, ctx);
 

@@ -498,4 +498,51 @@ TEST_F(traced, through_a_buffer)
 	EXPECT_LE(0, reopen(id));
 }
 
+FIXTURE(siblings)
+{
+	struct registry		registry;
+};
+
+FIXTURE_SETUP(siblings)
+{
+	registry_setup(_metadata, &self->registry);
+	ASSERT_EQ(0, set_sysctl(PARANOID, 2));
+}
+
+FIXTURE_TEARDOWN_PARENT(siblings)
+{
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* A view of my leader does not show what others count in its group. */
+TEST_F(siblings, of_others)
+{
+	struct perf_event_attr mine = event_attr(CLOCK), theirs = event_attr(CLOCK), view;
+	int leader, id, fd;
+	__u64 values[8];
+
+	mine.exclude_kernel = 1;
+	leader = event_open(&mine, 0, -1, -1, 0);
+	ASSERT_LE(0, leader);
+	ASSERT_LE(0, event_open(&theirs, 0, -1, leader, 0));
+	ASSERT_EQ(0, become(USER));
+	id = detach(leader);
+	ASSERT_LT(0, id);
+
+	view = (struct perf_event_attr) {
+		.type		= PERF_TYPE_PERSISTENT,
+		.size		= sizeof(view),
+		.config		= id,
+	};
+	fd = event_open(&view, 0, -1, -1, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(8, read(fd, values, sizeof(values)));
+
+	view.read_format = PERF_FORMAT_GROUP;
+	fd = event_open(&view, 0, -1, -1, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-1, read(fd, values, sizeof(values)));
+	EXPECT_EQ(EACCES, errno);
+}
+
 TEST_HARNESS_MAIN

@@ -199,8 +199,8 @@ TEST_F(stall, waits_to_control)
 /* Somebody who waits for it himself does not stop others either. */
 TEST_F(stall, who_waits_for_it)
 {
+	pid_t child = fork(), closer;
 	struct answer a;
-	pid_t child = fork();
 	int view;
 
 	ASSERT_LE(0, child);
@@ -208,6 +208,14 @@ TEST_F(stall, who_waits_for_it)
 		attach(self->stalled);
 		_exit(0);
 	}
+	EXPECT_TRUE(eventually(is_in_syscall(child, __NR_ioctl)));
+	/* A file that holds nothing is closed at once. */
+	closer = fork_child();
+	ASSERT_LE(0, closer);
+	if (!closer)
+		_exit(close(open_session(self->stalled_id)));
+	EXPECT_TRUE(eventually(waitpid(closer, NULL, WNOHANG) == closer));
+
 	view = reopen(self->other_id);
 	EXPECT_EQ(0, query(view, &a));
 	EXPECT_EQ(0, attach(self->other));

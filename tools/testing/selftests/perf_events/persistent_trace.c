@@ -525,6 +525,8 @@ TEST_F(own, bad_mark)
 	text[PERF_PERSISTENT_MARK_MAX] = '\0';
 	EXPECT_EQ(-EINVAL, SET(self->view, .flags = flags, .mark = addr(text)));
 	EXPECT_EQ(-EINVAL, SET(self->view, .flags = flags, .mark = addr("")));
+	EXPECT_EQ(-EINVAL, SET(self->view, .flags = flags, .mark = addr("a\nline")));
+	EXPECT_EQ(-EINVAL, SET(self->view, .flags = flags, .mark = addr("\033[2J")));
 	EXPECT_EQ(-EINVAL, SET(self->view, .flags = flags));
 	EXPECT_EQ(-EFAULT, SET(self->view, .flags = flags, .mark = 8));
 	EXPECT_EQ(-EFAULT, SET(self->view, .flags = flags, .mark = -1ULL));
