@@ -135,7 +135,8 @@ PCP
 test_pcp() {
 	begin "The example for those who come from PCP does what it says"
 	run pcp
-	[ "$(grep -c "^$name .* held " "$dir/out")" -eq 2 ] || fail "it is not held twice: $(cat "$dir/out")"
+	[ "$(grep -c "^$name .* held " "$dir/out")" -eq 2 ] ||
+		fail "it is not held twice: $(cat "$dir/out")"
 	and_says "^exit status 3$"
 	and_says "persistent_hold: "
 	and_says "persistent_release: "
