@@ -121,8 +121,11 @@ bool perf_persistent_park(struct perf_event *event)
 	return true;
 }
 
-/* At once, so that QUERY sees the gap before or after. Whether it can go on */
-static bool end_gap(struct perf_event *event)
+/*
+ * End the parking of an event, under one lock, so that QUERY sees all of it or nothing. Returns
+ * false if the event has ended and must not be installed again.
+ */
+static bool end_parking(struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
 
@@ -159,7 +162,7 @@ static void trace_online(struct perf_event *event)
 static void unpark_event(struct perf_event *event, struct perf_event_context *ctx,
 			 struct list_head *online)
 {
-	if (!end_gap(event))
+	if (!end_parking(event))
 		return;
 
 	perf_install_in_context(ctx, event, event->cpu);
