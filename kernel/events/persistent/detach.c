@@ -484,18 +484,18 @@ int perf_persistent_opened(struct perf_event *event, const struct perf_event_att
 	       perf_persistent_ioctl_detach(event, PERF_EVENT_IOC_DETACH, 0) : 0;
 }
 
+/* A group is in one session, whose @control keeps others from joining it. */
 static bool has_persistent_sibling(struct perf_event *event)
 {
+	struct perf_event_context *ctx = perf_event_ctx_lock(event);
 	struct perf_event *sibling;
+	bool found = false;
 
-	lockdep_assert_held(&event->ctx->mutex);
+	for_each_sibling_event(sibling, event)
+		found |= !!perf_persistent_instance_of(sibling);
+	perf_event_ctx_unlock(event, ctx);
 
-	for_each_sibling_event(sibling, event) {
-		if (perf_persistent_instance_of(sibling))
-			return true;
-	}
-
-	return false;
+	return found;
 }
 
 static struct perf_persistent_instance *unlink_event(struct perf_event *event,
@@ -507,22 +507,9 @@ static struct perf_persistent_instance *unlink_event(struct perf_event *event,
 
 	inst = perf_persistent_instance_of(event);
 	if (!inst || inst->session != session)
-		return ERR_PTR(-EINVAL);
+		return NULL;
 	perf_persistent_trace(attach, inst);
 	perf_persistent_instance_unlink(inst);
-
-	return inst;
-}
-
-static struct perf_persistent_instance *unlink_single(struct perf_event *event,
-						      const struct perf_persistent_session *session)
-{
-	struct perf_persistent_instance *inst = ERR_PTR(-EBUSY);
-	struct perf_event_context *ctx = perf_event_ctx_lock(event);
-
-	if (!has_persistent_sibling(event))
-		inst = unlink_event(event, session);
-	perf_event_ctx_unlock(event, ctx);
 
 	return inst;
 }
@@ -543,14 +530,15 @@ static int attach_event(struct perf_persistent_session *session, struct perf_eve
 		return err;
 	if (!perf_persistent_is_in(event, session))
 		return -EINVAL;
+	if (has_persistent_sibling(event))
+		return -EBUSY;
 
 	perf_persistent_hold_event(event, false);
 	perf_event_set_owner(event);
-	inst = unlink_single(event, session);
-	if (IS_ERR(inst)) {
+	inst = unlink_event(event, session);
+	if (!inst) {
 		perf_remove_from_owner(event);
-		perf_persistent_update_hold(event);
-		return PTR_ERR(inst);
+		return -EINVAL;
 	}
 	perf_persistent_instance_finish(inst);
 

@@ -136,16 +136,12 @@ static void release_session(struct perf_persistent_session *session, unsigned lo
 /*
  * Have instances of a member (its number + 1, or 0 for all) stand still while a file is
  * open, those that come later as well. Their counters are free for others when this returns.
- * -EBUSY if the file holds instances of another session.
+ * The file holds no instances of another session.
  */
-int perf_persistent_hold(struct perf_persistent_holder *holder,
-			 struct perf_persistent_session *session, u32 member)
+void perf_persistent_hold(struct perf_persistent_holder *holder,
+			  struct perf_persistent_session *session, u32 member)
 {
 	lockdep_assert_held(&session->control);
-
-	/* Its event has left a session of which it holds other instances. */
-	if (holder->session && holder->session != session)
-		return -EBUSY;
 
 	if (!holder->session) {
 		kobject_get(&session->kobj);
@@ -154,8 +150,6 @@ int perf_persistent_hold(struct perf_persistent_holder *holder,
 
 	if (!test_and_set_bit(member, holder->holds))
 		hold_session(session, member);
-
-	return 0;
 }
 
 /* The file of @holder is closed: what it held goes on. */

@@ -81,44 +81,36 @@ void perf_persistent_list_parked(struct perf_event *event)
 }
 
 /**
- * perf_persistent_trace_offline - report that the CPU of an event goes offline
- * @event: event in the context of this CPU, about to be removed from it
+ * perf_persistent_park - park the persistent events of a CPU that goes offline
+ * @ctx: context of this CPU, from which all events are about to be removed
  *
- * Context: on that CPU, with perf_event_context::lock held.
- */
-void perf_persistent_trace_offline(struct perf_event *event)
-{
-	struct perf_persistent_instance *inst = perf_persistent_instance_of(event);
-
-	lockdep_assert_held(&event->ctx->lock);
-
-	if (inst)
-		perf_persistent_trace(offline, inst);
-}
-
-/**
- * perf_persistent_park - keep an event whose CPU goes offline
- * @event: event in the context of this CPU, about to be removed from it
+ * Each is reported before the first stands still: any of them may be counting this.
  *
  * Context: on that CPU, with perf_event_context::lock held; the caller of the
  * cross-call holds the mutex.
- * Return: false if the event is not persistent and has to go
  */
-bool perf_persistent_park(struct perf_event *event)
+void perf_persistent_park(struct perf_event_context *ctx)
 {
-	struct perf_persistent_instance *inst = perf_persistent_instance_of(event);
+	struct perf_persistent_instance *inst;
+	struct perf_event *event;
 
-	lockdep_assert_held(&event->ctx->lock);
+	lockdep_assert_held(&ctx->lock);
 
-	if (!inst)
-		return false;
+	list_for_each_entry(event, &ctx->event_list, event_entry) {
+		inst = perf_persistent_instance_of(event);
+		if (inst)
+			perf_persistent_trace(offline, inst);
+	}
 
-	perf_persistent_still(event, PERF_EVENT_PARKED);
-	perf_persistent_list_parked(event);
-	inst->offline_since = ktime_get_boottime_ns();
-	inst->offline_count++;
-
-	return true;
+	list_for_each_entry(event, &ctx->event_list, event_entry) {
+		inst = perf_persistent_instance_of(event);
+		if (!inst)
+			continue;
+		perf_persistent_still(event, PERF_EVENT_PARKED);
+		perf_persistent_list_parked(event);
+		inst->offline_since = ktime_get_boottime_ns();
+		inst->offline_count++;
+	}
 }
 
 /*

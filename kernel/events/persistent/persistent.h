@@ -330,6 +330,7 @@ struct perf_persistent_session *
 perf_persistent_session_create(const struct perf_persistent_detach *d);
 void perf_persistent_session_destroy(struct perf_persistent_session *session);
 void perf_persistent_session_arm(struct perf_persistent_session *session, u64 ttl);
+struct perf_event_context *perf_persistent_context_lock(struct perf_event *event);
 struct perf_persistent_instance *
 perf_persistent_instance_create(struct perf_event *event);
 void perf_persistent_instance_free(struct perf_persistent_instance *inst);
@@ -348,8 +349,8 @@ int perf_persistent_copy_name(char *name, u64 addr);
 /* hold.c */
 void perf_persistent_hold_event(struct perf_event *event, bool hold);
 void perf_persistent_update_hold(struct perf_event *event);
-int perf_persistent_hold(struct perf_persistent_holder *holder,
-			 struct perf_persistent_session *session, u32 member);
+void perf_persistent_hold(struct perf_persistent_holder *holder,
+			  struct perf_persistent_session *session, u32 member);
 void perf_persistent_release(struct perf_persistent_holder *holder);
 
 /* filter.c */

@@ -180,7 +180,7 @@ static void info_fill(struct perf_persistent_info *info, struct perf_event *even
 	struct perf_buffer *rb;
 	u64 enabled, running;
 
-	info->event_id = primary_event_id(event);
+	info->event_id = event->id;
 	info->lost = atomic64_read(&event->lost_samples) - origin.lost;
 	info->lost_before = origin.lost;
 	if (origin.time)
@@ -331,14 +331,13 @@ static int fill_cgroup(struct query_answer *a, struct perf_event *event)
 
 static void fill_offline(struct query_answer *a, struct perf_persistent_instance *inst)
 {
-	struct perf_event *event = inst->event;
-
-	guard(raw_spinlock_irq)(&event->ctx->lock);
+	struct perf_event_context *ctx = perf_persistent_context_lock(inst->event);
 
 	a->info.offline_count = inst->offline_count;
 	a->info.offline_time = inst->offline_time;
-	if (perf_event_is_parked(event))
+	if (perf_event_is_parked(inst->event))
 		a->info.offline_time += ktime_get_boottime_ns() - inst->offline_since;
+	raw_spin_unlock_irq(&ctx->lock);
 }
 
 static void fill_session(struct query_answer *a, struct perf_persistent_session *session)
@@ -399,11 +398,11 @@ static int fill_answer(struct query_answer *a, struct perf_event *event, u32 roo
 
 	info_identify(&a->info.self, event);
 	err = security_perf_event_read(event);
-	if (!err)
+	if (!err) {
 		info_fill(&a->info.self, event);
-	if (!err)
 		err = session ? perf_persistent_may_read(session, event, &a->may_read_all) :
 				perf_persistent_may_open(event);
+	}
 	if (err == -EACCES) {
 		info_hide(&a->info.self);
 		err = 0;
@@ -436,8 +435,12 @@ static int fill_session_answer(struct query_answer *a, struct perf_persistent_se
 	};
 	fill_session(a, session);
 	err = fill_instances(a, session, room);
+	if (err)
+		return err;
 
-	return err ?: a->info.nr_instances ? 0 : -ESRCH;
+	guard(mutex)(&perf_persistent_mutex);
+
+	return perf_persistent_session_lives(session) ? 0 : -ESRCH;
 }
 
 /*

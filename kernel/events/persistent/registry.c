@@ -297,8 +297,8 @@ struct perf_event *perf_persistent_get_next(struct perf_persistent_session *sess
  * if the member was taken.
  *
  * The caller has checked that the member does not measure the task. So an older instance
- * with the same key has ended; this one takes its place in the table, and the older one can
- * only be found by its number.
+ * with the same key counts for the task no more, though maybe for its children: this one
+ * takes its place in the table, and the older one can only be found by its number.
  *
  * On errors nothing has changed: -EEXIST if the member has one like it, -EINVAL if the
  * member is another event, -EAGAIN if there are too many, -ENOMEM.

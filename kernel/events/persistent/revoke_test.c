@@ -39,6 +39,11 @@ static void revoke_read(struct perf_event *event)
 
 static struct pmu revoke_pmu;
 
+/* What a test has made or done, for revoke_exit() */
+static bool revoke_is_registered, revoke_is_offline;
+static struct task_struct *revoke_reader_task;
+static struct perf_event *revoke_event;
+
 /* Register the PMU and detach an event of it on @cpu. */
 static struct perf_event *revoke_make(struct kunit *test, int cpu)
 {
@@ -57,10 +62,12 @@ static struct perf_event *revoke_make(struct kunit *test, int cpu)
 		.read		= revoke_read,
 	};
 	KUNIT_ASSERT_EQ(test, perf_pmu_register(&revoke_pmu, "kunit_revoke", -1), 0);
+	revoke_is_registered = true;
 
 	attr.type = revoke_pmu.type;
 	event = perf_event_create_kernel_counter(&attr, cpu, NULL, NULL, NULL);
 	KUNIT_ASSERT_FALSE(test, IS_ERR(event));
+	revoke_event = event;
 	/* As if a process had opened it and exited */
 	event->owner = NULL;
 	KUNIT_ASSERT_GT(test, perf_persistent_detach(event, &d), 0);
@@ -84,10 +91,24 @@ static void revoke_attach(struct perf_event *event)
 }
 
 /* Attach the event and close it. */
-static void revoke_end(struct perf_event *event)
+static void revoke_end(void)
 {
-	revoke_attach(event);
-	perf_persistent_put_user(event);
+	struct perf_event *event = revoke_event;
+
+	revoke_event = NULL;
+	if (perf_persistent_instance_of(event))
+		revoke_attach(event);
+	if (perf_event_is_persistent(event))
+		perf_persistent_put_user(event);
+	else
+		perf_event_release_kernel(event);
+}
+
+static int revoke_unregister(void)
+{
+	revoke_is_registered = false;
+
+	return perf_pmu_unregister(&revoke_pmu);
 }
 
 /* The event is kept, and its state says why it counts no more. */
@@ -96,10 +117,8 @@ static void perf_persistent_revoke_test(struct kunit *test)
 	struct perf_event *event = revoke_make(test, 0);
 
 	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_ENABLED);
-	KUNIT_EXPECT_EQ(test, perf_pmu_unregister(&revoke_pmu), 0);
+	KUNIT_EXPECT_EQ(test, revoke_unregister(), 0);
 	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_REVOKED);
-
-	revoke_end(event);
 }
 
 /* An event that was parked meanwhile does not come back with its CPU. */
@@ -112,13 +131,13 @@ static void perf_persistent_revoke_parked_test(struct kunit *test)
 
 	event = revoke_make(test, 1);
 	KUNIT_ASSERT_EQ(test, remove_cpu(1), 0);
+	revoke_is_offline = true;
 	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_OFFLINE);
-	KUNIT_EXPECT_EQ(test, perf_pmu_unregister(&revoke_pmu), 0);
+	KUNIT_EXPECT_EQ(test, revoke_unregister(), 0);
 	KUNIT_ASSERT_EQ(test, add_cpu(1), 0);
+	revoke_is_offline = false;
 	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_REVOKED);
 	KUNIT_EXPECT_FALSE(test, event->attach_state & PERF_ATTACH_CONTEXT);
-
-	revoke_end(event);
 }
 
 /* An event whose PMU is gone already cannot be detached. */
@@ -127,11 +146,9 @@ static void perf_persistent_revoked_before_test(struct kunit *test)
 	const struct perf_persistent_detach d = { };
 	struct perf_event *event = revoke_make(test, 0);
 
-	KUNIT_EXPECT_EQ(test, perf_pmu_unregister(&revoke_pmu), 0);
+	KUNIT_EXPECT_EQ(test, revoke_unregister(), 0);
 	revoke_attach(event);
 	KUNIT_EXPECT_EQ(test, perf_persistent_detach(event, &d), -ENODEV);
-
-	perf_persistent_put_user(event);
 }
 
 static int revoke_reader(void *data)
@@ -147,31 +164,35 @@ static int revoke_reader(void *data)
 }
 
 /* Read the event until kthread_stop(); it has been read once. */
-static struct task_struct *revoke_read_start(struct kunit *test, struct perf_event *event)
+static void revoke_read_start(struct kunit *test, struct perf_event *event)
 {
 	struct task_struct *reader = kthread_run(revoke_reader, event, "revoke_reader");
 
 	KUNIT_ASSERT_FALSE(test, IS_ERR(reader));
+	revoke_reader_task = reader;
 	atomic_set(&revoke_reads_astray, 0);
 	atomic_set(&revoke_reads, 0);
 	while (!atomic_read(&revoke_reads))
 		cond_resched();
+}
 
-	return reader;
+static int revoke_read_stop(void)
+{
+	struct task_struct *reader = revoke_reader_task;
+
+	revoke_reader_task = NULL;
+
+	return kthread_stop(reader);
 }
 
 /* Reading an event while its PMU goes away does not use data of that PMU. */
 static void perf_persistent_revoke_read_test(struct kunit *test)
 {
-	struct task_struct *reader;
-	struct perf_event *event;
-
 	for (int i = 0; i < 20; i++) {
-		event = revoke_make(test, 0);
-		reader = revoke_read_start(test, event);
-		KUNIT_EXPECT_EQ(test, perf_pmu_unregister(&revoke_pmu), 0);
-		KUNIT_EXPECT_EQ(test, kthread_stop(reader), 0);
-		revoke_end(event);
+		revoke_read_start(test, revoke_make(test, 0));
+		KUNIT_EXPECT_EQ(test, revoke_unregister(), 0);
+		KUNIT_EXPECT_EQ(test, revoke_read_stop(), 0);
+		revoke_end();
 	}
 }
 
@@ -179,13 +200,12 @@ static void perf_persistent_revoke_read_test(struct kunit *test)
 static void perf_persistent_migrate_read_test(struct kunit *test)
 {
 	struct perf_event *event;
-	struct task_struct *reader;
 
 	if (!cpu_online(1))
 		kunit_skip(test, "needs a second CPU");
 
 	event = revoke_make(test, 0);
-	reader = revoke_read_start(test, event);
+	revoke_read_start(test, event);
 	for (int i = 0; i < 20; i++) {
 		perf_pmu_migrate_context(&revoke_pmu, i % 2, !(i % 2));
 		KUNIT_EXPECT_EQ(test, event->cpu, !(i % 2));
@@ -193,11 +213,22 @@ static void perf_persistent_migrate_read_test(struct kunit *test)
 		while (!atomic_read(&revoke_reads))
 			cond_resched();
 	}
-	KUNIT_EXPECT_EQ(test, kthread_stop(reader), 0);
+	KUNIT_EXPECT_EQ(test, revoke_read_stop(), 0);
 	KUNIT_EXPECT_EQ(test, atomic_read(&revoke_reads_astray), 0);
+}
 
-	KUNIT_EXPECT_EQ(test, perf_pmu_unregister(&revoke_pmu), 0);
-	revoke_end(event);
+/* Also after an assertion that failed */
+static void revoke_exit(struct kunit *test)
+{
+	if (revoke_reader_task)
+		revoke_read_stop();
+	if (revoke_is_offline)
+		add_cpu(1);
+	revoke_is_offline = false;
+	if (revoke_is_registered)
+		revoke_unregister();
+	if (revoke_event)
+		revoke_end();
 }
 
 static struct kunit_case perf_persistent_revoke_cases[] = {
@@ -211,6 +242,7 @@ static struct kunit_case perf_persistent_revoke_cases[] = {
 
 static struct kunit_suite perf_persistent_revoke_suite = {
 	.name		= "perf_persistent_revoke",
+	.exit		= revoke_exit,
 	.test_cases	= perf_persistent_revoke_cases,
 };
 

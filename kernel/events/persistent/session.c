@@ -77,8 +77,11 @@ void perf_persistent_instance_free(struct perf_persistent_instance *inst)
 	kfree_rcu(inst, rcu);
 }
 
-/* event->ctx is another one when a PMU has moved the event to another CPU. */
-static void set_instance(struct perf_event *event, struct perf_persistent_instance *inst)
+/*
+ * Lock what protects the state of an event, without perf_event_context::mutex. The context
+ * is another one when a PMU has moved the event to another CPU.
+ */
+struct perf_event_context *perf_persistent_context_lock(struct perf_event *event)
 {
 	struct perf_event_context *ctx;
 
@@ -86,11 +89,16 @@ static void set_instance(struct perf_event *event, struct perf_persistent_instan
 		ctx = READ_ONCE(event->ctx);
 		raw_spin_lock_irq(&ctx->lock);
 		if (likely(ctx == event->ctx))
-			break;
+			return ctx;
 		raw_spin_unlock_irq(&ctx->lock);
 	}
+}
 
-	/* is_measured() looks into it without a lock. */
+static void set_instance(struct perf_event *event, struct perf_persistent_instance *inst)
+{
+	struct perf_event_context *ctx = perf_persistent_context_lock(event);
+
+	/* is_measured() and was_shown() look into it without a lock. */
 	smp_store_release(&event->persistent->instance, inst);
 	if (inst && (event->still & PERF_EVENT_PARKED)) {
 		inst->offline_since = ktime_get_boottime_ns();

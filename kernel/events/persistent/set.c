@@ -40,7 +40,8 @@
  * @holder:  of the file if it can hold, or NULL
  * @uid:     new owner
  * @gid:     new group
- * @name:    new name, or NULL
+ * @chosen:  text of the new name
+ * @name:    new name, or NULL; in the end the one that the session does not have
  * @filter:  text of the filter, or NULL
  * @filters: the filter for each instance that gets it
  * @mark:    text of the mark
@@ -51,6 +52,7 @@ struct perf_persistent_change {
 	struct perf_persistent_holder	*holder;
 	kuid_t				uid;
 	kgid_t				gid;
+	char				chosen[PERF_PERSISTENT_NAME_MAX];
 	struct perf_persistent_name	*name;
 	char				*filter;
 	struct list_head		filters;
@@ -111,6 +113,8 @@ static int copy_set(struct perf_persistent_change *c, unsigned int cmd, unsigned
 
 	if (set->flags & PERF_PERSISTENT_SET_TTL)
 		err = perf_persistent_check_ttl(&set->ttl);
+	if (!err && (set->flags & PERF_PERSISTENT_SET_NAME))
+		err = perf_persistent_copy_name(c->chosen, set->name);
 
 	return err ?: copy_texts(c);
 }
@@ -269,6 +273,19 @@ static int make_filters(struct perf_persistent_session *session, struct perf_per
 	return list_empty(&c->filters) ? -EINVAL : 0;
 }
 
+static int check_hold(struct perf_persistent_session *session, const struct perf_persistent_change *c)
+{
+	if (!c->holder)
+		return -EOPNOTSUPP;
+
+	/* It has left the session since this was looked up. */
+	if (c->event && !perf_persistent_is_in(c->event, session))
+		return -EINVAL;
+
+	/* Its event has left a session of which it holds other instances. */
+	return c->holder->session && c->holder->session != session ? -EBUSY : 0;
+}
+
 static int check_change(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
 	int err = check_member(session, &c->set);
@@ -279,8 +296,23 @@ static int check_change(struct perf_persistent_session *session, struct perf_per
 		err = check_period(session, &c->set);
 	if (!err && (c->set.flags & PERF_PERSISTENT_SET_FILTER))
 		err = make_filters(session, c);
+	if (!err && (c->set.flags & PERF_PERSISTENT_SET_HOLD))
+		err = check_hold(session, c);
 
 	return err;
+}
+
+/* Others can see it from now on. */
+static int make_name(struct perf_persistent_session *session, struct perf_persistent_change *c)
+{
+	struct perf_persistent_name *name;
+
+	name = perf_persistent_name_create(c->chosen, session->id, session->uid);
+	if (IS_ERR(name))
+		return PTR_ERR(name);
+	c->name = name;
+
+	return 0;
 }
 
 static int set_session(struct perf_persistent_session *session, struct perf_persistent_change *c)
@@ -361,18 +393,6 @@ static void set_clear(struct perf_persistent_session *session,
 		perf_persistent_clear(event);
 }
 
-static int set_hold(struct perf_persistent_session *session, const struct perf_persistent_change *c)
-{
-	if (!c->holder)
-		return -EOPNOTSUPP;
-
-	/* It has left the session since this was looked up. */
-	if (c->event && !perf_persistent_is_in(c->event, session))
-		return -EINVAL;
-
-	return perf_persistent_hold(c->holder, session, c->set.member);
-}
-
 /* Report a mark or a disable before the change, enable and set after it. */
 static void set_trace(struct perf_persistent_session *session,
 		      const struct perf_persistent_change *c, bool before)
@@ -402,12 +422,14 @@ static int change_locked(struct perf_persistent_session *session, struct perf_pe
 	err = may_set(session, c);
 	if (!err)
 		err = check_change(session, c);
-	if (!err && (c->set.flags & PERF_PERSISTENT_SET_HOLD))
-		err = set_hold(session, c);
+	if (!err && (c->set.flags & PERF_PERSISTENT_SET_NAME))
+		err = make_name(session, c);
 	if (err)
 		return err;
 
 	set_trace(session, c, true);
+	if (c->set.flags & PERF_PERSISTENT_SET_HOLD)
+		perf_persistent_hold(c->holder, session, c->set.member);
 	set_instances(session, c);
 	/* Software events and tracepoints that are just being reported */
 	if (c->set.flags & PERF_PERSISTENT_SET_STOPS)
@@ -433,30 +455,11 @@ static int change_session(struct perf_persistent_session *session, struct perf_p
 	err = change_locked(session, c);
 	mutex_unlock(&session->control);
 
-	return err;
-}
-
-static int set_named(struct perf_persistent_session *session, struct perf_persistent_change *c)
-{
-	char chosen[PERF_PERSISTENT_NAME_MAX];
-	int err;
-
-	if (!(c->set.flags & PERF_PERSISTENT_SET_NAME))
-		return change_session(session, c);
-
-	err = perf_persistent_copy_name(chosen, c->set.name);
-	if (err)
-		return err;
-
-	c->name = perf_persistent_name_create(chosen, session->id, session->uid);
-	if (IS_ERR(c->name))
-		return PTR_ERR(c->name);
-
-	err = change_session(session, c);
-
 	/* The old one, or the new one if it was not taken */
-	perf_persistent_name_remove(c->name);
-	kfree(c->name);
+	if (c->name) {
+		perf_persistent_name_remove(c->name);
+		kfree(c->name);
+	}
 
 	return err;
 }
@@ -495,9 +498,7 @@ long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct per
 	if (IS_ERR(session)) {
 		err = PTR_ERR(session);
 	} else if (session) {
-		/* Check first: others can see a new name at once. */
-		err = perf_persistent_mode_allows(session, set_right(session, c)) ?
-		      set_named(session, c) : -EACCES;
+		err = change_session(session, c);
 		if (!err && (c->set.flags & PERF_PERSISTENT_SET_ANNOUNCED))
 			perf_persistent_sysfs_announce(session, KOBJ_CHANGE);
 		kobject_put(&session->kobj);

@@ -448,4 +448,5 @@ static int __init registry_sysfs_init(void)
 
 	return session_dirs ? 0 : -ENOMEM;
 }
-device_initcall(registry_sysfs_init);
+/* After the bus of the PMUs */
+device_initcall_sync(registry_sysfs_init);

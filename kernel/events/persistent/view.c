@@ -106,10 +106,19 @@ static struct view_values *read_one(struct perf_event *event)
 
 	v->nr = 1;
 	v->event[0].count = __perf_event_read_value(event, &v->times[0], &v->times[1]);
-	v->event[0].id = primary_event_id(event);
+	v->event[0].id = event->id;
 	v->event[0].lost = atomic64_read(&event->lost_samples);
 
 	return v;
+}
+
+/* Its session may have expired, which takes out one instance after the other. */
+static bool was_shown(const struct perf_event *event)
+{
+	const struct perf_persistent_event *pe = READ_ONCE(event->persistent);
+
+	/* Pairs with perf_persistent_instance_unlink(). */
+	return pe && (smp_load_acquire(&pe->instance) || pe->ended);
 }
 
 /* Siblings that are in no session: the rights to the session are none to them. */
@@ -122,7 +131,7 @@ static int may_read_siblings(struct perf_event *event)
 	lockdep_assert_held(&event->ctx->mutex);
 
 	for_each_sibling_event(sibling, event) {
-		if (!perf_persistent_instance_of(sibling))
+		if (!was_shown(sibling))
 			needs |= perf_persistent_needs(sibling);
 	}
 	err = perf_event_allow(needs);
@@ -220,7 +229,7 @@ static int view_add_window(struct perf_persistent_view *view, struct perf_event 
 
 	view->counts = counts;
 	counts[view->nr_counts++] = (struct view_window) {
-		.id	= primary_event_id(event),
+		.id	= event->id,
 		.base	= base,
 	};
 
@@ -509,7 +518,7 @@ static long view_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	case _IOC_NR(PERF_EVENT_IOC_RESET):
 		return view_reset(view);
 	case _IOC_NR(PERF_EVENT_IOC_ID):
-		id = primary_event_id(view->event);
+		id = view->event->id;
 		return copy_to_user((void __user *)arg, &id, sizeof(id)) ? -EFAULT : 0;
 	case _IOC_NR(PERF_EVENT_IOC_REFRESH):
 	case _IOC_NR(PERF_EVENT_IOC_PERIOD):

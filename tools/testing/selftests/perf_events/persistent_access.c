@@ -10,6 +10,8 @@
 #include "persistent.h"
 
 #define PAGES	4
+#define ROUNDS	50
+#define SIBLINGS	20
 
 static int open_attr(struct perf_event_attr attr, int group_fd)
 {
@@ -543,6 +545,58 @@ TEST_F(siblings, of_others)
 	ASSERT_LE(0, fd);
 	EXPECT_EQ(-1, read(fd, values, sizeof(values)));
 	EXPECT_EQ(EACCES, errno);
+}
+
+/* Who may read a session keeps the right while it expires, one sibling after the other. */
+TEST_F(siblings, that_expire)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	int round, i, leader, id, fd, ret;
+	__u64 values[SIBLINGS + 2];
+
+	for (round = 0; round < ROUNDS; round++) {
+		leader = open_attr(attr, -1);
+		id = detach(leader);
+		ASSERT_LT(0, id);
+		for (i = 1; i <= SIBLINGS; i++)
+			ASSERT_EQ(id, DETACH(open_attr(attr, leader), .id = id, .member = i));
+		ASSERT_EQ(0, session_mode(leader, 0644));
+
+		ASSERT_EQ(0, become(USER));
+		fd = VIEW(id, 0, .read_format = PERF_FORMAT_GROUP);
+		ASSERT_EQ(sizeof(values), read(fd, values, sizeof(values)));
+		ASSERT_EQ(0, become(0));
+		ASSERT_EQ(0, SET(leader, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1));
+		ASSERT_EQ(0, become(USER));
+		do {
+			ret = result(read(fd, values, sizeof(values)));
+		} while (ret == sizeof(values));
+		EXPECT_NE(-EACCES, ret);
+		ASSERT_EQ(0, become(0));
+		close_range(leader, fd, 0);
+	}
+}
+
+/* With the capability one does not bring into a session what its owner could not open. */
+TEST_F(siblings, in_a_buffer)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	int id, fd, other;
+
+	attr.exclude_kernel = 1;
+	ASSERT_EQ(0, become(USER));
+	id = detach(event_open(&attr, 0, -1, -1, 0));
+	ASSERT_LT(0, id);
+
+	ASSERT_EQ(0, become(0));
+	fd = event_open(&attr, 0, 0, -1, 0);
+	other = open_attr(attr, -1);
+	ASSERT_NE(MAP_FAILED, mmap(NULL, (1 + PAGES) * getpagesize(), PROT_READ | PROT_WRITE,
+				   MAP_SHARED, fd, 0));
+	ASSERT_EQ(0, ioctl(other, PERF_EVENT_IOC_SET_OUTPUT, fd));
+	EXPECT_EQ(-EACCES, DETACH(fd, .id = id, .member = 1));
+	ASSERT_EQ(0, close(other));
+	EXPECT_EQ(id, DETACH(fd, .id = id, .member = 1));
 }
 
 TEST_HARNESS_MAIN

@@ -302,6 +302,24 @@ TEST_F(hold, reset_meanwhile)
 	EXPECT_EQ(0, count(self->fd));
 }
 
+/* An ATTACH that is refused does not let it go on, not even for a moment. */
+TEST_F(hold, not_attached_meanwhile)
+{
+	struct perf_event_attr attr = event_attr(variant->event);
+	int sibling = event_open(&attr, variant->task ? 0 : -1, variant->task ? ANY_CPU : 0,
+				 self->fd, 0);
+	struct answer before, after;
+	int i;
+
+	ASSERT_EQ(self->id, DETACH(sibling, .id = self->id, .member = 1));
+	ASSERT_EQ(0, hold(reopen_instance(self->id, 1)));
+	ASSERT_EQ(0, query(self->fd, &before));
+	for (i = 0; i < N; i++)
+		EXPECT_EQ(-EBUSY, attach(self->fd));
+	ASSERT_EQ(0, query(self->fd, &after));
+	EXPECT_EQ(before.info.self.time_enabled, after.info.self.time_enabled);
+}
+
 /* Attached meanwhile it is no longer held: it has left the session. */
 TEST_F(hold, attached_meanwhile)
 {

@@ -349,6 +349,30 @@ TEST_F(rename, stranger)
 	EXPECT_FALSE(named("mine"));
 }
 
+/* A name that I am refused is not taken from others, not even for a moment. */
+TEST_F(rename, refused)
+{
+	int fd = open_event(), other = open_event(), i;
+	pid_t child;
+
+	ASSERT_EQ(0, become(USER));
+	ASSERT_LT(0, detach(fd));
+	child = fork();
+	ASSERT_LE(0, child);
+	while (!child) {
+		if (SET(fd, .uid = 0, .name = addr("wanted"),
+			.flags = PERF_PERSISTENT_SET_UID | PERF_PERSISTENT_SET_NAME) != -EPERM)
+			_exit(1);
+	}
+
+	for (i = 0; i < ROUNDS * 10; i++) {
+		ASSERT_LT(0, DETACH(other, .name = addr("wanted")));
+		ASSERT_EQ(0, attach(other));
+	}
+	EXPECT_EQ(0, waitpid(child, NULL, WNOHANG));
+	kill(child, SIGKILL);
+}
+
 static void read_events(void)
 {
 	char path[PATH_MAX], text[64];

@@ -381,6 +381,17 @@ TEST_F(trace, set)
 	EXPECT_REPORTS(0);
 }
 
+/* Who parses the layout is told numbers, not what the kernel calls them. */
+TEST_F(trace, layout)
+{
+	char text[4096];
+
+	ASSERT_LT(0, read_file("/sys/kernel/tracing/events/perf_persistent/persistent_set/format",
+			       text, sizeof(text)));
+	EXPECT_NE(NULL, strstr(text, "\"enable\""));
+	EXPECT_EQ(NULL, strstr(text, "PERF_PERSISTENT_SET_"));
+}
+
 /* A mark is reported once with its text, whatever else is asked for, or not at all. */
 TEST_F(trace, mark)
 {
@@ -513,6 +524,15 @@ TEST_F(own, mark)
 	EXPECT_OWN(MARKED, 1);
 	EXPECT_STREQ(text, text_of(&self->last));
 	EXPECT_OWN(CHANGED, 2);
+}
+
+/* It is there before anything else that I ask for has the session stand still. */
+TEST_F(own, mark_and_hold)
+{
+	ASSERT_EQ(0, SET(self->view, .mark = addr("here"),
+			 .flags = PERF_PERSISTENT_SET_MARK | PERF_PERSISTENT_SET_HOLD));
+	EXPECT_OWN(MARKED, 1);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_HELD, state_of(self->view));
 }
 
 /* What is no text is refused, and nothing else that I ask for is done. */
