@@ -18,7 +18,7 @@
 /**
  * struct perf_persistent_filter - filter that an instance gets, then the one it had
  * @entry:  in the list of all
- * @event:  event of the instance; the filter is one of its users
+ * @event:  event of the instance, with a reference
  * @filter: or NULL
  */
 struct perf_persistent_filter {
@@ -51,7 +51,7 @@ int perf_persistent_filter_add(struct list_head *filters, struct perf_event *eve
 		return err;
 	}
 
-	refcount_inc(&event->persistent->users);
+	atomic_long_inc(&event->refcount);
 	f->event = event;
 	list_add_tail(&f->entry, filters);
 
@@ -74,7 +74,7 @@ void perf_persistent_filters_free(struct list_head *filters)
 
 	list_for_each_entry_safe(f, tmp, filters, entry) {
 		free_event_filter(f->filter);
-		perf_persistent_put_user(f->event);
+		put_event(f->event);
 		kfree(f);
 	}
 }

@@ -269,21 +269,19 @@ struct perf_persistent_instance *
 perf_persistent_instance_find(struct perf_persistent_session *session, u32 nr);
 struct perf_persistent_instance *
 perf_persistent_instance_lookup(const struct perf_persistent_key *key);
-int perf_persistent_visit(struct perf_persistent_session *session,
-			  int (*visit)(struct perf_persistent_instance *inst, void *data),
-			  void *data);
 struct perf_event *
 perf_persistent_get_next(struct perf_persistent_session *session, u32 member, u32 *nr);
 
 /*
  * Walk the events of the instances of a member (its number + 1, or 0 for all) while @go is
- * true. The body is a user of @event, and must not leave the loop by itself. Instances may
- * come and go meanwhile.
+ * true. The body must not leave the loop by itself. Instances may come and go meanwhile, and
+ * @event may end; the loop has a reference, but is no user, since the last of these waits
+ * for the context.
  */
 #define for_each_persistent_event(event, session, member, go)				\
 	for (u32 _nr = 0;								\
 	     (go) && ((event) = perf_persistent_get_next(session, member, &_nr));	\
-	     perf_persistent_put_user(event))
+	     put_event(event))
 
 /* sysfs.c */
 void perf_persistent_sysfs_init_session(struct perf_persistent_session *session);

@@ -239,39 +239,7 @@ static struct perf_persistent_instance *instance_from(struct perf_persistent_ses
 	return found;
 }
 
-/*
- * Call @visit for each instance of a session until it returns what is not 0, and return
- * that.
- *
- * Goes in steps, so that nobody waits for the mutex until all instances of a large
- * session have been visited. They may come and go between two steps.
- */
-int perf_persistent_visit(struct perf_persistent_session *session,
-			  int (*visit)(struct perf_persistent_instance *inst, void *data),
-			  void *data)
-{
-	struct perf_persistent_instance *inst;
-	u32 nr = 0;
-	int ret;
-
-	do {
-		guard(mutex)(&perf_persistent_mutex);
-
-		inst = instance_from(session, nr);
-		for (int i = 0; inst && i < 64; i++) {
-			ret = visit(inst, data);
-			if (ret)
-				return ret;
-			nr = inst->nr + 1;
-			inst = rb_entry_safe(rb_next(&inst->node),
-					     struct perf_persistent_instance, node);
-		}
-	} while (inst);
-
-	return 0;
-}
-
-/* The next event from instance *@nr on, of which the caller becomes a user, or NULL */
+/* The next event from instance *@nr on, for put_event(), or NULL */
 struct perf_event *perf_persistent_get_next(struct perf_persistent_session *session, u32 member,
 					    u32 *nr)
 {
@@ -286,7 +254,7 @@ struct perf_event *perf_persistent_get_next(struct perf_persistent_session *sess
 			return NULL;
 		*nr = inst->nr + 1;
 		if (!member || inst->member->nr == member - 1) {
-			refcount_inc(&inst->event->persistent->users);
+			atomic_long_inc(&inst->event->refcount);
 			return inst->event;
 		}
 	}

@@ -73,40 +73,25 @@ static struct perf_event *get_event(struct perf_persistent_session *session, u64
 	return inst->event;
 }
 
-struct perf_persistent_choice {
-	struct perf_event	*event;
-	int			cpu;
-};
-
-/* A CPU that several cgroups are measured on is no choice. */
-static int choose_cgroup(struct perf_persistent_instance *inst, void *data)
-{
-	struct perf_persistent_choice *choice = data;
-
-	if (inst->key.member || !inst->key.cgroup || inst->key.cpu != choice->cpu)
-		return 0;
-	if (choice->event)
-		return -EINVAL;
-
-	choice->event = inst->event;
-	refcount_inc(&inst->event->persistent->users);
-
-	return 0;
-}
-
-/* The event of the only cgroup that is measured on a CPU */
+/* The event of the only cgroup that is measured on a CPU; several are no choice. */
 static struct perf_event *get_cgroup_event(struct perf_persistent_session *session, int cpu)
 {
-	struct perf_persistent_choice choice = { .cpu = cpu };
-	int err;
+	struct perf_event *event, *found = NULL;
+	bool several = false;
 
-	err = perf_persistent_visit(session, choose_cgroup, &choice);
-	if (!err)
-		return choice.event ?: ERR_PTR(-ENOENT);
+	for_each_persistent_event(event, session, 1, !several) {
+		if (!perf_persistent_cgroup(event) || event->persistent->cpu != cpu)
+			continue;
+		several = found;
+		if (!several && refcount_inc_not_zero(&event->persistent->users))
+			found = event;
+	}
+	if (!several)
+		return found ?: ERR_PTR(-ENOENT);
 
-	perf_persistent_put_user(choice.event);
+	perf_persistent_put_user(found);
 
-	return ERR_PTR(err);
+	return ERR_PTR(-EINVAL);
 }
 
 /*

@@ -53,53 +53,22 @@ struct perf_persistent_attribute {
 		.show_sum = _name##_show,				\
 	}
 
-static ssize_t name_show(struct perf_persistent_session *session, char *buf)
-{
-	return sysfs_emit(buf, "%s\n", session->name->text);
-}
-PERF_PERSISTENT_ATTR(name);
+/* One of the session's values */
+#define SESSION_VALUE(_name, _format, _value)						\
+	static ssize_t _name##_show(struct perf_persistent_session *session, char *buf)	\
+	{										\
+		return sysfs_emit(buf, _format "\n", _value);				\
+	}										\
+	PERF_PERSISTENT_ATTR(_name)
 
-static ssize_t uid_show(struct perf_persistent_session *session, char *buf)
-{
-	return sysfs_emit(buf, "%u\n", from_kuid_munged(current_user_ns(), session->uid));
-}
-PERF_PERSISTENT_ATTR(uid);
-
-static ssize_t gid_show(struct perf_persistent_session *session, char *buf)
-{
-	return sysfs_emit(buf, "%u\n", from_kgid_munged(current_user_ns(), session->gid));
-}
-PERF_PERSISTENT_ATTR(gid);
-
-static ssize_t mode_show(struct perf_persistent_session *session, char *buf)
-{
-	return sysfs_emit(buf, "%04o\n", session->mode);
-}
-PERF_PERSISTENT_ATTR(mode);
-
-static ssize_t age_show(struct perf_persistent_session *session, char *buf)
-{
-	return sysfs_emit(buf, "%llu\n", ktime_get_boottime_ns() - session->created);
-}
-PERF_PERSISTENT_ATTR(age);
-
-static ssize_t time_left_show(struct perf_persistent_session *session, char *buf)
-{
-	return sysfs_emit(buf, "%llu\n", perf_persistent_session_time_left(session));
-}
-PERF_PERSISTENT_ATTR(time_left);
-
-static ssize_t members_show(struct perf_persistent_session *session, char *buf)
-{
-	return sysfs_emit(buf, "%zu\n", list_count_nodes(&session->members));
-}
-PERF_PERSISTENT_ATTR(members);
-
-static ssize_t instances_show(struct perf_persistent_session *session, char *buf)
-{
-	return sysfs_emit(buf, "%u\n", session->nr_instances);
-}
-PERF_PERSISTENT_ATTR(instances);
+SESSION_VALUE(name, "%s", session->name->text);
+SESSION_VALUE(uid, "%u", from_kuid_munged(current_user_ns(), session->uid));
+SESSION_VALUE(gid, "%u", from_kgid_munged(current_user_ns(), session->gid));
+SESSION_VALUE(mode, "%04o", session->mode);
+SESSION_VALUE(age, "%llu", ktime_get_boottime_ns() - session->created);
+SESSION_VALUE(time_left, "%llu", perf_persistent_session_time_left(session));
+SESSION_VALUE(members, "%zu", list_count_nodes(&session->members));
+SESSION_VALUE(instances, "%u", session->nr_instances);
 
 static ssize_t types_show(struct perf_persistent_session *session, char *buf)
 {
@@ -114,52 +83,19 @@ static ssize_t types_show(struct perf_persistent_session *session, char *buf)
 }
 PERF_PERSISTENT_ATTR(types);
 
-/* Over the instances of a session */
-struct perf_persistent_sums {
-	u64		lost;
-	u64		buffer_bytes;	/* << PERF_PERSISTENT_SHARE_BITS */
-	struct cpumask	*cpus;		/* or NULL */
-};
-
-/*
- * Each instance counts its share of a buffer that several have. An instance that
- * the registry still lists holds one of the pins, so there is no division by 0.
- */
-#define PERF_PERSISTENT_SHARE_BITS	16
-
-static u64 buffer_share(struct perf_buffer *rb)
-{
-	if (!rb)
-		return 0;
-
-	return div_u64((u64)(PAGE_SIZE + perf_data_size(rb)) << PERF_PERSISTENT_SHARE_BITS,
-		       READ_ONCE(rb->nr_pins));
-}
-
-static int sum_instances(struct perf_persistent_instance *inst, void *data)
-{
-	struct perf_persistent_sums *sums = data;
-
-	sums->lost += atomic64_read(&inst->event->lost_samples) -
-		      inst->event->persistent->origin.lost;
-	sums->buffer_bytes += buffer_share(inst->rb);
-	if (sums->cpus && inst->key.cpu >= 0)
-		cpumask_set_cpu(inst->key.cpu, sums->cpus);
-
-	return 0;
-}
-
 static ssize_t cpus_show(struct perf_persistent_session *session, char *buf)
 {
-	struct perf_persistent_sums sums = { };
+	struct perf_event *event;
 	cpumask_var_t cpus;
 	ssize_t len;
 
 	if (!zalloc_cpumask_var(&cpus, GFP_KERNEL_ACCOUNT))
 		return -ENOMEM;
 
-	sums.cpus = cpus;
-	perf_persistent_visit(session, sum_instances, &sums);
+	for_each_persistent_event(event, session, 0, true) {
+		if (event->persistent->cpu >= 0)
+			cpumask_set_cpu(event->persistent->cpu, cpus);
+	}
 	len = sysfs_emit(buf, "%*pbl\n", cpumask_pr_args(cpus));
 	free_cpumask_var(cpus);
 
@@ -167,26 +103,41 @@ static ssize_t cpus_show(struct perf_persistent_session *session, char *buf)
 }
 PERF_PERSISTENT_ATTR_SUM(cpus);
 
+/* Each instance counts its share of a buffer that several have, in this many bits more. */
+#define PERF_PERSISTENT_SHARE_BITS	16
+
 static ssize_t buffer_bytes_show(struct perf_persistent_session *session, char *buf)
 {
-	struct perf_persistent_sums sums = {
-		/* To round */
-		.buffer_bytes = 1ULL << (PERF_PERSISTENT_SHARE_BITS - 1),
-	};
+	/* To round */
+	u64 sum = 1ULL << (PERF_PERSISTENT_SHARE_BITS - 1);
+	struct perf_event *event;
+	struct perf_buffer *rb;
 
-	perf_persistent_visit(session, sum_instances, &sums);
+	for_each_persistent_event(event, session, 0, true) {
+		rb = ring_buffer_get(event);
+		if (!rb)
+			continue;
+		/* It may have left the registry meanwhile. */
+		sum += div_u64((u64)(PAGE_SIZE + perf_data_size(rb)) << PERF_PERSISTENT_SHARE_BITS,
+			       max(READ_ONCE(rb->nr_pins), 1U));
+		ring_buffer_put(rb);
+	}
 
-	return sysfs_emit(buf, "%llu\n", sums.buffer_bytes >> PERF_PERSISTENT_SHARE_BITS);
+	return sysfs_emit(buf, "%llu\n", sum >> PERF_PERSISTENT_SHARE_BITS);
 }
 PERF_PERSISTENT_ATTR_SUM(buffer_bytes);
 
 static ssize_t lost_show(struct perf_persistent_session *session, char *buf)
 {
-	struct perf_persistent_sums sums = { };
+	struct perf_event *event;
+	u64 origin, lost = 0;
 
-	perf_persistent_visit(session, sum_instances, &sums);
+	for_each_persistent_event(event, session, 0, true) {
+		origin = perf_persistent_origin_of(event).lost;
+		lost += atomic64_read(&event->lost_samples) - origin;
+	}
 
-	return sysfs_emit(buf, "%llu\n", sums.lost);
+	return sysfs_emit(buf, "%llu\n", lost);
 }
 PERF_PERSISTENT_ATTR_SUM(lost);
 

@@ -73,12 +73,6 @@ static u64 window_read(const struct view_window *w, u64 now, bool enabled)
 	return w->sum + perf_persistent_since(now, w->base);
 }
 
-static void window_update(struct view_window *w, u64 now, bool enabled)
-{
-	w->sum = window_read(w, now, enabled);
-	w->base = now;
-}
-
 /*
  * The values of an event, or of a group: what perf_event_read_group() makes of
  * this format, whatever the view shows of it
@@ -155,67 +149,58 @@ static struct view_values *read_group(struct perf_event *event)
 
 static const struct view_window *view_find(const struct perf_persistent_view *view, u64 id)
 {
+	/* Of a sibling that came later, the view shows all of the count. */
+	static const struct view_window whole;
+
 	for (u32 i = 0; i < view->nr_counts; i++) {
 		if (view->counts[i].id == id)
 			return &view->counts[i];
 	}
 
-	return NULL;
+	return &whole;
 }
 
-/*
- * Siblings may come and go between two reads: have a window for each event that
- * there is, in the order of @v. A new one shows all of its count.
- */
-static int view_match(struct perf_persistent_view *view, const struct view_values *v)
+/* The values as they are, for kfree() */
+static struct view_values *view_values(const struct perf_persistent_view *view)
 {
-	const struct view_window *known;
-	struct view_window *counts;
-	u32 i;
+	return view->read_format & PERF_FORMAT_GROUP ? read_group(view->event) :
+						       read_one(view->event);
+}
 
-	for (i = 0; i < v->nr && i < view->nr_counts; i++) {
-		if (view->counts[i].id != v->event[i].id)
-			break;
-	}
-	if (i == v->nr && i == view->nr_counts)
-		return 0;
+/* Open the windows, or close them, for the events that there are now; RESET has counts be 0. */
+static int view_move(struct perf_persistent_view *view, bool enable, bool reset)
+{
+	struct view_values *v __free(kfree) = view_values(view);
+	struct view_window *counts, *w;
+
+	lockdep_assert_held(&view->lock);
+
+	if (IS_ERR(v))
+		return PTR_ERR(v);
 
 	counts = kcalloc(v->nr, sizeof(*counts), GFP_KERNEL_ACCOUNT);
 	if (!counts)
 		return -ENOMEM;
 
-	for (i = 0; i < v->nr; i++) {
-		counts[i].id = v->event[i].id;
-		known = view_find(view, counts[i].id);
-		if (known)
-			counts[i] = *known;
+	for (u32 i = 0; i < v->nr; i++) {
+		w = &counts[i];
+		w->id = v->event[i].id;
+		w->base = v->event[i].count;
+		if (!reset)
+			w->sum = window_read(view_find(view, w->id), w->base, view->enabled);
 	}
+	for (u32 i = 0; i < ARRAY_SIZE(v->times); i++) {
+		w = &view->times[i];
+		w->sum = window_read(w, v->times[i], view->enabled);
+		w->base = v->times[i];
+	}
+
 	kfree(view->counts);
 	view->counts = counts;
 	view->nr_counts = v->nr;
+	view->enabled = enable;
 
 	return 0;
-}
-
-/* The values as they are, for kfree(), and windows of the view for them */
-static struct view_values *view_get_values(struct perf_persistent_view *view)
-{
-	struct view_values *v;
-	int err;
-
-	lockdep_assert_held(&view->lock);
-
-	v = view->read_format & PERF_FORMAT_GROUP ? read_group(view->event) : read_one(view->event);
-	if (IS_ERR(v))
-		return v;
-
-	err = view_match(view, v);
-	if (err) {
-		kfree(v);
-		return ERR_PTR(err);
-	}
-
-	return v;
 }
 
 static int view_add_window(struct perf_persistent_view *view, struct perf_event *event, u64 base)
@@ -263,62 +248,36 @@ static int view_begin(struct perf_persistent_view *view)
 
 static int view_switch(struct perf_persistent_view *view, bool enable)
 {
-	struct view_values *v;
-	u32 i;
-
 	guard(mutex)(&view->lock);
 
-	if (view->enabled == enable)
-		return 0;
-
-	v = view_get_values(view);
-	if (IS_ERR(v))
-		return PTR_ERR(v);
-
-	for (i = 0; i < ARRAY_SIZE(v->times); i++)
-		window_update(&view->times[i], v->times[i], view->enabled);
-	for (i = 0; i < v->nr; i++)
-		window_update(&view->counts[i], v->event[i].count, view->enabled);
-	view->enabled = enable;
-	kfree(v);
-
-	return 0;
+	return view->enabled == enable ? 0 : view_move(view, enable, false);
 }
 
 static int view_reset(struct perf_persistent_view *view)
 {
-	struct view_values *v;
-
 	guard(mutex)(&view->lock);
 
-	v = view_get_values(view);
-	if (IS_ERR(v))
-		return PTR_ERR(v);
-
-	for (u32 i = 0; i < v->nr; i++) {
-		view->counts[i].sum = 0;
-		view->counts[i].base = v->event[i].count;
-	}
-	kfree(v);
-
-	return 0;
+	return view_move(view, view->enabled, true);
 }
 
+/* What the view shows, for kfree() */
 static struct view_values *view_show(struct perf_persistent_view *view)
 {
+	const struct view_window *w;
 	struct view_values *v;
-	u32 i;
 
 	guard(mutex)(&view->lock);
 
-	v = view_get_values(view);
+	v = view_values(view);
 	if (IS_ERR(v))
 		return v;
 
-	for (i = 0; i < ARRAY_SIZE(v->times); i++)
+	for (u32 i = 0; i < ARRAY_SIZE(v->times); i++)
 		v->times[i] = window_read(&view->times[i], v->times[i], view->enabled);
-	for (i = 0; i < v->nr; i++)
-		v->event[i].count = window_read(&view->counts[i], v->event[i].count, view->enabled);
+	for (u32 i = 0; i < v->nr; i++) {
+		w = view_find(view, v->event[i].id);
+		v->event[i].count = window_read(w, v->event[i].count, view->enabled);
+	}
 
 	return v;
 }
