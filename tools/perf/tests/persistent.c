@@ -9,8 +9,8 @@
 #include <linux/perf_event.h>
 #include <linux/string.h>
 #include "debug.h"
+#include "json.h"
 #include "persistent/info.h"
-#include "persistent/json.h"
 #include "persistent/read.h"
 #include "persistent/registry.h"
 #include "persistent/reopen.h"

@@ -22,6 +22,7 @@
 #include "debug.h"
 #include "perf-sys.h"
 #include "pmu.h"
+#include "utf8.h"
 
 /* Most have no more, so that one query is enough. */
 #define ROOM_FOR_INSTANCES	256
@@ -543,31 +544,6 @@ int persistent__instances(u32 id, struct perf_persistent_query *query,
 	return nr;
 }
 
-/* Returns the length of a character of UTF-8 and its code, or 0 for what is none. */
-int persistent__utf8(const char *text, u32 *code)
-{
-	static const u32 least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	const unsigned char *s = (const unsigned char *)text;
-	int len = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
-	u32 c = len > 1 ? *s & (0x7f >> len) : *s;
-
-	*code = 0xfffd;
-	for (int i = 1; i < len; i++) {
-		if (s[i] >> 6 != 2)
-			return 0;
-		c = c << 6 | (s[i] & 0x3f);
-	}
-	if (!len || c < least[len] || c > 0x10ffff || c >> 11 == 0x1b)
-		return 0;
-	*code = c;
-	return len;
-}
-
-bool persistent__is_control(u32 code)
-{
-	return code < 0x20 || (code >= 0x7f && code < 0xa0);
-}
-
 /* Its owner chose the text, and it must not control the terminal of who reads it. */
 char *persistent__printable(char *text)
 {
@@ -575,8 +551,8 @@ char *persistent__printable(char *text)
 	int len;
 
 	for (char *c = text; *c; c += len) {
-		len = persistent__utf8(c, &code);
-		if (!len || persistent__is_control(code)) {
+		len = utf8__decode(c, &code);
+		if (!len || utf8__is_control(code)) {
 			*c = '?';
 			len = 1;
 		}

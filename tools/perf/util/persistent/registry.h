@@ -45,8 +45,6 @@ static inline const char *persistent__strerror(u32 id, int err, char *buf, size_
 int persistent__error(const char *verb, u32 id, const char *name, char right, int err);
 int persistent__parse_id(const char *str, u32 *id);
 int persistent__find_name(const char *name);
-int persistent__utf8(const char *text, u32 *code);
-bool persistent__is_control(u32 code);
 char *persistent__printable(char *text);
 
 /* What an instance says of itself; where it is, is for persistent__details() to fill in. */
