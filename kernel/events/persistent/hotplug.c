@@ -124,17 +124,17 @@ static bool end_parking(struct perf_event *event)
 	guard(raw_spinlock_irq)(&event->ctx->lock);
 
 	perf_persistent_forget_parked(event);
+
+	/* It may have been attached meanwhile. */
+	inst = perf_persistent_instance_of(event);
+	if (inst)
+		inst->offline_time += ktime_get_boottime_ns() - inst->offline_since;
 	if (event->state <= PERF_EVENT_STATE_REVOKED)
 		return false;
 
 	/* An event that went into error meanwhile stays there until it is enabled. */
 	if (!event->still && event->state > PERF_EVENT_STATE_ERROR)
 		event->state = event->resume_state;
-
-	/* It may have been attached meanwhile. */
-	inst = perf_persistent_instance_of(event);
-	if (inst)
-		inst->offline_time += ktime_get_boottime_ns() - inst->offline_since;
 
 	return true;
 }

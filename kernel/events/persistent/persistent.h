@@ -95,6 +95,7 @@ struct perf_persistent_name {
  * @uid:	   owner
  * @gid:	   group
  * @mode:	   PERF_PERSISTENT_* rights of owner, group and others
+ * @removed:	   it is leaving sysfs, and has sent its last uevent; they have a mutex
  * @needs:	   PERF_NEED_* of all instances that it ever had
  * @nr_running:	   instances that still count for a task, or for a child of it
  * @nr_exited:	   instances whose task and its children have all ended
@@ -125,6 +126,7 @@ struct perf_persistent_session {
 	kuid_t				uid;
 	kgid_t				gid;
 	umode_t				mode;
+	bool				removed;
 	unsigned int			needs;
 	u32				nr_running;
 	u32				nr_exited;

@@ -261,12 +261,24 @@ struct perf_event *perf_persistent_get_next(struct perf_persistent_session *sess
 }
 
 /*
+ * Whether the event is still in the context of its target, which gets another one when it
+ * executes a program that ends the event, and may swap it for one of its child's.
+ */
+static bool is_counting(const struct perf_persistent_instance *inst)
+{
+	const struct perf_event *event = inst->event;
+
+	return READ_ONCE(event->state) > PERF_EVENT_STATE_EXIT &&
+	       READ_ONCE(event->ctx->task) == inst->key.task;
+}
+
+/*
  * Put a new instance into its session, which is found from now on; @new is NULL on return
  * if the member was taken.
  *
- * The caller has checked that the member does not measure the task. So an older instance
- * with the same key counts for the task no more, though maybe for its children: this one
- * takes its place in the table, and the older one can only be found by its number.
+ * An older instance with the same key may count for the task no more, though maybe for its
+ * children. This one takes its place in the table then, and the older one can only be found
+ * by its number.
  *
  * On errors nothing has changed: -EEXIST if the member has one like it, -EINVAL if the
  * member is another event, -EAGAIN if there are too many, -ENOMEM.
@@ -288,9 +300,10 @@ int perf_persistent_registry_link(struct perf_persistent_session *session,
 
 	inst->key.session = session;
 	inst->key.member = (*new)->nr;
-	/* The task runs a program now that ended the event which measured it before. */
 	if (inst->key.task)
 		ended = perf_persistent_instance_lookup(&inst->key);
+	if (ended && is_counting(ended))
+		return -EEXIST;
 	if (!ended)
 		err = rhashtable_lookup_insert_fast(&instance_keys, &inst->hash, key_params);
 	/* Of the table's own errors, "busy" and "too big" mean something else to the caller. */

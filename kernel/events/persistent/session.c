@@ -300,7 +300,8 @@ unlink_first_if_over(struct perf_persistent_session *session)
 
 	/* It may have been given more time while the work was queued, but not since. */
 	if (!session->expired) {
-		if (!session->deadline || ktime_get_boottime_ns() < session->deadline)
+		if (!session->nr_instances || !session->deadline ||
+		    ktime_get_boottime_ns() < session->deadline)
 			return NULL;
 		session->expired = true;
 		trace_persistent_expire(session->id, 0);

@@ -273,7 +273,8 @@ static int make_filters(struct perf_persistent_session *session, struct perf_per
 	return list_empty(&c->filters) ? -EINVAL : 0;
 }
 
-static int check_hold(struct perf_persistent_session *session, const struct perf_persistent_change *c)
+static int check_hold(struct perf_persistent_session *session,
+		      const struct perf_persistent_change *c)
 {
 	if (!c->holder)
 		return -EOPNOTSUPP;

@@ -277,7 +277,7 @@ void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
 	guard(mutex)(&uevent_mutex);
 
 	/* Whether somebody hears it does not matter here. */
-	if (session->kobj.state_in_sysfs &&
+	if (!session->removed &&
 	    (action == KOBJ_ADD || session->kobj.state_add_uevent_sent))
 		kobject_uevent(&session->kobj, action);
 }
@@ -304,16 +304,19 @@ void perf_persistent_sysfs_announce_exited(struct perf_persistent_session *sessi
 
 	guard(mutex)(&uevent_mutex);
 
-	if (session->kobj.state_in_sysfs && session->kobj.state_add_uevent_sent &&
-	    take_exited(session))
+	if (!session->removed && session->kobj.state_add_uevent_sent && take_exited(session))
 		kobject_uevent_env(&session->kobj, KOBJ_CHANGE, envp);
 }
 
 /* Waits for readers, who take perf_persistent_mutex. */
 void perf_persistent_sysfs_remove(struct perf_persistent_session *session)
 {
-	guard(mutex)(&uevent_mutex);
-
+	/* Not under the mutex: readers are as slow as they are allowed to be. */
+	scoped_guard(mutex, &uevent_mutex) {
+		session->removed = true;
+		if (session->kobj.state_add_uevent_sent)
+			kobject_uevent(&session->kobj, KOBJ_REMOVE);
+	}
 	kobject_del(&session->kobj);
 }
 
@@ -399,5 +402,6 @@ static int __init registry_sysfs_init(void)
 
 	return session_dirs ? 0 : -ENOMEM;
 }
+
 /* After the bus of the PMUs */
 device_initcall_sync(registry_sysfs_init);

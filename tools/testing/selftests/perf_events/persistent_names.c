@@ -360,8 +360,9 @@ TEST_F(rename, refused)
 	child = fork();
 	ASSERT_LE(0, child);
 	while (!child) {
-		if (SET(fd, .uid = 0, .name = addr("wanted"),
-			.flags = PERF_PERSISTENT_SET_UID | PERF_PERSISTENT_SET_NAME) != -EPERM)
+		i = SET(fd, .uid = 0, .name = addr("wanted"),
+			.flags = PERF_PERSISTENT_SET_UID | PERF_PERSISTENT_SET_NAME);
+		if (i != -EPERM)
 			_exit(1);
 	}
 

@@ -467,4 +467,19 @@ TEST_F(targets, executed)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(reopen_instance(self->id, 2)));
 }
 
+/* An event that a setuid program has ended does not take the place of one that counts. */
+TEST_F(targets, executed_before)
+{
+	int tid = self->target.tid, ended, view;
+
+	ASSERT_EQ(0, TELL(BECOME, .value = USER));
+	ended = event_open(&self->attr, tid, variant->cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, ended);
+	ASSERT_EQ(0, target_setuid_program(&self->target));
+	ASSERT_LE(0, JOIN(tid, variant->cpu));
+	EXPECT_EQ(-EEXIST, DETACH(ended, .id = self->id));
+	view = reopen_at(self->id, tid, variant->cpu);
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(view));
+}
+
 TEST_HARNESS_MAIN
