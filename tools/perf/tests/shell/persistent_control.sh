@@ -262,6 +262,8 @@ test_mark() {
 	must_fail "^invalid mark '0*': use a text of 1 to 255 bytes" \
 		perf persistent mark "$name" "$long"
 	must perf persistent mark "$name" "${long#0}"
+	must_fail "^invalid mark 'two?lines': .* without tabs, ends of lines and other control" \
+		perf persistent mark "$name" "$(printf 'two\nlines')"
 	must_fail "Usage: perf persistent mark" perf persistent mark "$name"
 	must_fail "Usage: perf persistent mark" perf persistent mark "$name" two texts
 	stop "$name-marks"
@@ -418,6 +420,33 @@ status_is() {
 	[ $status -eq "$wanted" ] || fail "'$*' has status $status: $(cat "$dir/out")"
 }
 
+test_no_tracefs() {
+	begin "Who cannot read the formats of tracepoints leaves nothing that nobody can read"
+	can_be_nobody || return
+	need_tracepoints
+	rm -f "$agent"
+	must perf record --persistent="$name-own,discard,mode=0606" -a -m 16 \
+		-e sched:sched_process_exec
+	run_programs 3
+	for command in "persistent dump -o $agent $name-own" \
+		"persistent stop --dump $agent $name-own" "persistent flush -o $agent $name-own" \
+		"record --consume -e persistent/$name-own/ -o $agent true"
+	do
+		must_fail "^cannot write sched:sched_process_exec to a perf.data: cannot read .*/events/header_page: Permission denied$" \
+			as_nobody "perf $command"
+		and_says "^Have a group of yours read it: mount -o remount,mode=750,gid=<group> "
+	done
+	[ -e "$agent" ] && fail "a file was left"
+	must perf persistent dump -o "$dir/data" "$name-own"
+	grep -q "already flushed or consumed" "$dir/out" && fail "$(cat "$dir/out")"
+	must perf persistent set --mode 0602 "$name-own"
+	must_fail "^cannot find event 'sched:sched_process_exec' of session '$name-own': to know its name takes the right r; use its number$" \
+		as_nobody "perf persistent disable --event sched:sched_process_exec $name-own"
+	must as_nobody "perf persistent disable --event 0 $name-own"
+	stop "$name-own"
+	finish
+}
+
 test_status() {
 	begin "The exit status is 0, 1, 129 for wrong usage, or that of a command"
 	for command in "read" "list" "set $name --ttl none"
@@ -518,6 +547,7 @@ test_mark
 test_read_all
 test_own_name
 test_formats
+test_no_tracefs
 test_status
 test_users
 

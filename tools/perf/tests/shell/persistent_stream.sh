@@ -111,6 +111,35 @@ test_until_full() {
 	finish
 }
 
+is_consumed() {
+	! perf persistent flush -o "$log" "$name" > "$dir/out" 2>&1
+}
+
+test_flush_error() {
+	begin "A flush that fails before it writes is in the status, and so is a log that was cut"
+	rm -f "$log" "$log.pos"
+	fill
+	must perf persistent flush -o "$log" "$name"
+	perf record --consume -e "persistent/$name/" -o "$dir/data" -- sleep 100 > "$dir/err" 2>&1 &
+	consumer=$!
+	wait_for is_consumed || fail "it has no consumer"
+	grep -q "another process consumes its buffers" "$dir/out" || fail "$(cat "$dir/out")"
+	status -i "$log"
+	says "flush error" "Device or resource busy"
+	kill -INT $consumer
+	wait $consumer
+	must perf persistent flush -o "$log" "$name"
+	status -i "$log"
+	says "flush error" none
+	head -c 100 "$log" > "$dir/short"
+	cat "$dir/short" > "$log"
+	must_fail "^$log.pos does not belong to $log: move both away$" \
+		perf persistent status -i "$log" "$name"
+	rm -f "$log" "$log.pos"
+	stop
+	finish
+}
+
 is_overrun_since() {
 	perf persistent status --state "$dir/state" "$name" > "$dir/out" 2>&1
 	grep -q "^  overrun: *yes, [1-9][0-9]* samples lost$" "$dir/out"
@@ -308,6 +337,7 @@ need_feature
 
 test_loop
 test_until_full
+test_flush_error
 test_clear
 test_json
 test_many_events

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <linux/kernel.h>
 #include <linux/ring_buffer.h>
 #include <subcmd/parse-options.h>
@@ -228,6 +229,20 @@ static int flush__write(struct persistent_flush *flush, const char *path)
 	return err;
 }
 
+/* For 'perf persistent status', if there is a log of the session already */
+static void flush__note_error(u32 id, const char *path, int err)
+{
+	struct persistent_log log;
+	char session[sizeof(log.session)];
+
+	if (!strcmp(path, "-") || access(path, F_OK) || persistent_log__open(&log, path))
+		return;
+	if (!persistent_log__session(id, session, sizeof(session)) &&
+	    !strcmp(log.session, session))
+		persistent_log__note(&log, LOG_ERROR, -err);
+	persistent_log__close(&log);
+}
+
 static void flush__report(struct persistent_flush *flush)
 {
 	pr_info("[ perf persistent flush: appended %.3f MB to %s (%llu samples) of %s, id %u ]\n",
@@ -257,7 +272,11 @@ static int flush__run(u32 id, const char *path, const struct persistent_rotation
 
 	err = persistent__check_buffer(id) ?:
 	      persistent_reader__open(&flush.reader, id) ?:
-	      flush__write(&flush, path);
+	      evlist__check_persistent_formats(flush.reader.evlist);
+	if (err)
+		flush__note_error(id, path, err);
+	else
+		err = flush__write(&flush, path);
 	if (!err)
 		flush__report(&flush);
 

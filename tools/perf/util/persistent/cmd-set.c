@@ -6,6 +6,7 @@
  */
 #include "cmd.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -443,6 +444,18 @@ static void mark__note_unseen(void)
 			MARK_EVENT);
 }
 
+/* The kernel refuses what could forge a line of a trace. */
+static bool mark__valid(const char *text)
+{
+	size_t len = strlen(text);
+
+	for (size_t i = 0; i < len; i++) {
+		if (iscntrl(text[i]))
+			return false;
+	}
+	return len && len < PERF_PERSISTENT_MARK_MAX;
+}
+
 int persistent_cmd__mark(int argc, const char **argv, const char * const usage[])
 {
 	struct perf_persistent_set set = { .flags = PERF_PERSISTENT_SET_MARK };
@@ -457,9 +470,12 @@ int persistent_cmd__mark(int argc, const char **argv, const char * const usage[]
 	if (argc != 2)
 		usage_with_options(usage, options);
 
-	if (!argv[1][0] || strlen(argv[1]) >= PERF_PERSISTENT_MARK_MAX) {
-		pr_err("invalid mark '%s': use a text of 1 to %d bytes\n", argv[1],
-		       PERF_PERSISTENT_MARK_MAX - 1);
+	if (!mark__valid(argv[1])) {
+		char *text = strdup(argv[1]);
+
+		pr_err("invalid mark '%s': use a text of 1 to %d bytes without tabs, ends of lines and other control characters\n",
+		       text ? persistent__printable(text) : "", PERF_PERSISTENT_MARK_MAX - 1);
+		free(text);
 		return -EINVAL;
 	}
 	set.mark = (u64)(unsigned long)argv[1];

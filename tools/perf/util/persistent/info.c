@@ -137,10 +137,12 @@ void persistent_info__exit(struct persistent_info *info)
 int persistent_info__find_member(struct persistent_info *info, const char *event)
 {
 	int found = -ENOENT;
+	bool hidden = false;
 	char number[16];
 
 	for (u32 i = 0; i < info->nr_members; i++) {
 		snprintf(number, sizeof(number), "%u", i);
+		hidden |= info->members[i].known && !info->members[i].label[0];
 		if (!info->members[i].known ||
 		    (strcmp(info->members[i].label, event) && strcmp(number, event)))
 			continue;
@@ -151,7 +153,10 @@ int persistent_info__find_member(struct persistent_info *info, const char *event
 		}
 		found = i;
 	}
-	if (found < 0)
+	if (found < 0 && hidden)
+		pr_err("cannot find event '%s' of session '%s': to know its name takes the right r; use its number\n",
+		       event, info->name);
+	else if (found < 0)
 		pr_err("session '%s' has no event '%s' (see 'perf persistent list -v %s')\n",
 		       info->name, event, info->name);
 	return found;

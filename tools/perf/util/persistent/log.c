@@ -335,6 +335,7 @@ void persistent_log__close(struct persistent_log *log)
 
 static int persistent_log__check_status(struct persistent_log *log, const char *session)
 {
+	struct stat st;
 	FILE *file;
 	int err = persistent_log__open_pos(log, &file);
 
@@ -344,8 +345,12 @@ static int persistent_log__check_status(struct persistent_log *log, const char *
 		return err;
 	err = persistent_log__parse(log, file);
 	fclose(file);
+	/* An empty one is about to begin. */
+	if (!err && log->fd >= 0 && !fstat(log->fd, &st) && st.st_size &&
+	    (u64)st.st_size < log->size)
+		err = -EINVAL;
 	if (err == -EINVAL)
-		pr_err("%s does not belong to %s\n", log->pos_path, log->path);
+		pr_err("%s does not belong to %s: move both away\n", log->pos_path, log->path);
 	if (!err && log->size && strcmp(log->session, session)) {
 		pr_err("%s is of another session\n", log->path);
 		err = -EINVAL;

@@ -158,9 +158,6 @@ int persistent_output__append(struct persistent_output *output, struct evlist *e
 		.path	= path,
 		.data	= { .mode = PERF_DATA_MODE_WRITE, .is_pipe = true, .file.fd = fd },
 	};
-	err = evlist__check_persistent_formats(evlist);
-	if (err)
-		return err;
 	err = persistent_output__start_session(output, NULL);
 	return err ? persistent_output__error(output, -err) : 0;
 }

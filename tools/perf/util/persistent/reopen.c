@@ -6,9 +6,11 @@
 #include "reopen.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <api/fs/tracing_path.h>
 #include <api/io.h>
 #include <linux/kernel.h>
 #include <linux/zalloc.h>
@@ -319,21 +321,67 @@ int evlist__check_persistent(struct evlist *evlist)
 	return 0;
 }
 
-/* Tracepoints in a perf.data without their formats make other perfs refuse it. */
-int evlist__check_persistent_formats(struct evlist *evlist __maybe_unused)
+#ifdef HAVE_LIBTRACEEVENT
+
+/* A file below events/ that tells how all tracepoints are laid out, or one */
+static int evsel__check_format(struct evsel *evsel, const char *name)
 {
-#ifndef HAVE_LIBTRACEEVENT
+	char *path = get_events_file(name);
+	int err = 0;
+
+	if (!path)
+		return -ENOMEM;
+	if (access(path, R_OK)) {
+		err = -errno;
+		pr_err("cannot write %s to a perf.data: cannot read %s: %s\n",
+		       evsel__name(evsel), path, strerror(-err));
+	}
+	if (err == -EACCES)
+		pr_err("Have a group of yours read it: mount -o remount,mode=750,gid=<group> %s\n",
+		       tracing_path_mount());
+	put_events_file(path);
+	return err;
+}
+
+static int evsel__check_formats(struct evsel *evsel)
+{
+	char *name;
+	int err = evsel__check_format(evsel, "header_page");
+
+	if (err || !evsel->tp_sys || !evsel->tp_name)
+		return err;
+	if (asprintf(&name, "%s/%s/format", evsel->tp_sys, evsel->tp_name) < 0)
+		return -ENOMEM;
+	err = evsel__check_format(evsel, name);
+	free(name);
+	return err;
+}
+
+#else
+
+static int evsel__check_formats(struct evsel *evsel)
+{
+	pr_err("cannot write %s to a perf.data: libtraceevent is necessary for tracepoint support\n",
+	       evsel__name(evsel));
+	return -EOPNOTSUPP;
+}
+
+#endif
+
+/*
+ * Tracepoints in a perf.data without their formats make other perfs refuse it. Ask before
+ * anything is written, or makes room.
+ */
+int evlist__check_persistent_formats(struct evlist *evlist)
+{
 	struct evsel *evsel;
+	int err = 0;
 
 	evlist__for_each_entry(evlist, evsel) {
-		if (!evsel->persistent || evsel->core.attr.type != PERF_TYPE_TRACEPOINT)
-			continue;
-		pr_err("cannot write %s to a perf.data: libtraceevent is necessary for tracepoint support\n",
-		       evsel__name(evsel));
-		return -EOPNOTSUPP;
+		if (!err && evsel->persistent && evsel->core.attr.type == PERF_TYPE_TRACEPOINT)
+			err = evsel__check_formats(evsel);
 	}
-#endif
-	return 0;
+	return err;
 }
 
 /*
