@@ -541,7 +541,7 @@ test_refused() {
 	must_fail "use numbers of processes" perf persistent add --pid 1,x "$name"
 	must_fail "use numbers of processes" perf persistent add --pid 0 "$name"
 	must_fail "no session named" perf persistent add --pid $$ "$name-3"
-	must_fail "Usage" perf persistent add "$name"
+	must_fail "Error: name one session, and processes with -p" perf persistent add "$name"
 	must perf persistent set --mode 0644 "$name"
 	must_fail "needs permission to measure it" as_nobody perf persistent add --pid $idle "$name"
 	must_fail "needs CAP_PERFMON" as_nobody perf persistent drop --pid $idle "$name"

@@ -189,14 +189,17 @@ test_errors() {
 	for command in enable disable stop
 	do
 		must_fail "Usage: perf persistent $command" perf persistent $command
-		must_fail "Usage" perf persistent $command --mine "$name"
-		must_fail "Usage" perf persistent $command --mine --all
+		must_fail "Error: give one of these" perf persistent $command --mine "$name"
+		must_fail "Error: give one of these" perf persistent $command --mine --all
 	done
 	must_fail "'no-such'" perf persistent read no-such "$name"
 	and_says "context-switches"
 	must_fail "^unknown subcommand 'lst'" perf persistent lst
 	must_fail "^unknown subcommand 'pause'" perf persistent pause "$name"
-	must_fail "Usage" perf persistent stop --mine "$name"
+	must_fail "Error: give either names or --all" perf persistent dump --all "$name"
+	must_fail "Error: name one session" perf persistent set --ttl 1h "$name" two
+	must_fail "Error: name one session" perf persistent flush -o "$dir/log" "$name" two
+	must_fail "Error: name a session" perf persistent status
 	must_fail "Too many open files" sh -c "ulimit -n 4; perf persistent list"
 	finish
 }

@@ -265,7 +265,8 @@ test_mark() {
 	must_fail "^invalid mark 'two?lines': .* without tabs, ends of lines and other control" \
 		perf persistent mark "$name" "$(printf 'two\nlines')"
 	must_fail "Usage: perf persistent mark" perf persistent mark "$name"
-	must_fail "Usage: perf persistent mark" perf persistent mark "$name" two texts
+	must_fail "Error: name one session, and quote a text with spaces" \
+		perf persistent mark "$name" two texts
 	stop "$name-marks"
 	finish
 }

@@ -253,6 +253,7 @@ test_refused() {
 	begin "What cannot be flushed, or appended to, is refused by name"
 	must_fail "no-such" perf persistent flush -o "$dir/x" no-such
 	must_fail "^missing log: use -o" perf persistent flush "$name"
+	must_fail "^missing log: use -o" perf persistent flush -o "" "$name"
 	must_fail "^--keep 0: use a number from 1" \
 		perf persistent flush -o "$dir/x" --max-size 1M --keep 0 "$name"
 	echo text > "$dir/text"

@@ -190,6 +190,48 @@ test_idle() {
 	finish
 }
 
+test_turn() {
+	begin "A consumer that waits for another one to end can be interrupted, and says so"
+	must perf record --persistent="$name,discard" -a -m 16 -e page-faults:u -c 1000000000
+	follow perf record -q --consume -e "persistent/$name/" -o "$dir/first"
+	wait_for [ -s "$dir/first" ] || fail "it does not start: $(cat "$dir/follow")"
+	perf record --consume -e "persistent/$name/" -o "$dir/second" > "$dir/out" 2>&1 &
+	second=$!
+	wait_for grep -q "waiting for it to end" "$dir/out" || fail "it does not wait"
+	kill -INT "$second"
+	wait "$second" && fail "it succeeds"
+	and_says "of session '$name' cannot be read: Interrupted system call"
+	! grep -q "mmap" "$dir/out" || fail "it speaks of mmap: $(cat "$dir/out")"
+	kill -INT "$pid"
+	wait "$pid"
+	pid=
+	stop
+	rm -f "$dir/first" "$dir/second"
+	finish
+}
+
+test_settings() {
+	begin "Whoever only reads sessions is not told of rates, which are the session's"
+	must perf record --persistent="$name" -a -m 16 -e page-faults:u -c 1000000000
+	rate=$(cat /proc/sys/kernel/perf_event_max_sample_rate)
+	percent=$(cat /proc/sys/kernel/perf_cpu_time_max_percent)
+	if [ "$(id -u)" -eq 0 ]
+	then
+		# With 0 and 100 the rate is fixed.
+		echo 50 > /proc/sys/kernel/perf_cpu_time_max_percent
+		echo 1000 > /proc/sys/kernel/perf_event_max_sample_rate
+	fi
+	must perf record -e "persistent/$name/" -o "$dir/data" -- true
+	! grep -q "Lowering" "$dir/out" || fail "it says $(cat "$dir/out")"
+	if [ "$(id -u)" -eq 0 ]
+	then
+		echo "$rate" > /proc/sys/kernel/perf_event_max_sample_rate
+		echo "$percent" > /proc/sys/kernel/perf_cpu_time_max_percent
+	fi
+	stop
+	finish
+}
+
 test_top() {
 	begin "perf top ends with the session, says so, and does not spin"
 	start
@@ -223,6 +265,8 @@ test_tasks
 test_no_command
 test_trace
 test_idle
+test_turn
+test_settings
 test_top
 
 cleanup

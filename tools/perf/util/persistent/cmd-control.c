@@ -273,7 +273,8 @@ int persistent_cmd__control(int argc, const char **argv, const char * const usag
 		action++;
 	argc = parse_options(argc, argv, action->options, usage, 0);
 	if ((control_mine + control_all + !!argc) != 1)
-		usage_with_options(usage, action->options);
+		usage_with_options_msg(usage, action->options,
+				       "give one of these: names, --mine or --all");
 	if (stop_dump.path && persistent_dump__prepare(&stop_dump, argc != 1))
 		return -EINVAL;
 

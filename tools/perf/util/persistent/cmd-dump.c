@@ -293,7 +293,7 @@ int persistent_cmd__dump(int argc, const char **argv, const char * const usage[]
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (dump.all == !!argc)
-		usage_with_options(usage, options);
+		usage_with_options_msg(usage, options, "give either names or --all");
 	several = dump.all || argc > 1;
 	if (!dump.path)
 		dump.path = several ? "perf.data.%n" : "perf.data";

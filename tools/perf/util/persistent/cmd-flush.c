@@ -297,7 +297,7 @@ static int flush__check(const char *path, struct persistent_rotation *rotation)
 
 	if (err)
 		return err;
-	if (!path)
+	if (!path || !*path)
 		pr_err("missing log: use -o <log>\n");
 	else if (!strcmp(path, "-") && (rotates || keeps || until_full))
 		pr_err("-o -: --max-size, --max-age, --keep and --until-full are for logs\n");
@@ -336,7 +336,7 @@ int persistent_cmd__flush(int argc, const char **argv, const char * const usage[
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (argc != 1)
-		usage_with_options(usage, options);
+		usage_with_options_msg(usage, options, "name one session");
 	err = flush__check(path, &rotation);
 	if (err)
 		return err;

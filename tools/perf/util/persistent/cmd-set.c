@@ -402,7 +402,7 @@ int persistent_cmd__set(int argc, const char **argv, const char * const usage[])
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (argc != 1)
-		usage_with_options(usage, options);
+		usage_with_options_msg(usage, options, "name one session");
 
 	err = set__parse(&set, &values);
 	if (err)
@@ -468,7 +468,8 @@ int persistent_cmd__mark(int argc, const char **argv, const char * const usage[]
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (argc != 2)
-		usage_with_options(usage, options);
+		usage_with_options_msg(usage, options,
+				       "name one session, and quote a text with spaces");
 
 	if (!mark__valid(argv[1])) {
 		char *text = strdup(argv[1]);

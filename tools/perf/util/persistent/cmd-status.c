@@ -320,7 +320,7 @@ int persistent_cmd__status(int argc, const char **argv, const char * const usage
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (!argc)
-		usage_with_options(usage, options);
+		usage_with_options_msg(usage, options, "name a session");
 	if (argc > 1 && (status.log || status.state)) {
 		pr_err("%s is of one session\n", status.log ? "-i" : "--state");
 		return -EINVAL;

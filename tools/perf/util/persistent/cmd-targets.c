@@ -397,7 +397,7 @@ int persistent_cmd__targets(int argc, const char **argv, const char * const usag
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (argc != 1 || !targets.pids.nr)
-		usage_with_options(usage, options);
+		usage_with_options_msg(usage, options, "name one session, and processes with -p");
 
 	err = persistent__find(argv[0]);
 	if (err > 0) {
