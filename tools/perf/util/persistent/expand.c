@@ -107,6 +107,10 @@ static int evlist__expand_one(struct evlist *evlist, struct evsel *evsel, struct
 		return -EINVAL;
 	}
 
+	if (!(u32)config) {
+		pr_err("%s names no session: use persistent/NAME/\n", evsel__name(evsel));
+		return -EINVAL;
+	}
 	snprintf(id, sizeof(id), "%u", (u32)config);
 	if (persistent__find(id) < 0)
 		return -ENOENT;
