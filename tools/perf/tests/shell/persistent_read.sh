@@ -105,7 +105,8 @@ test_stat_interval() {
 	then
 		fail "$total execs in all: $(cat "$dir/stat")"
 	fi
-	must_fail "^persistent// names no session: use persistent/NAME/$" perf stat -e persistent// true
+	must_fail "^persistent// names no session: use persistent/NAME/$" \
+		perf stat -e persistent// true
 	must_fail "^-r" perf stat -r 2 -e "persistent/$name/" true
 	finish
 }
