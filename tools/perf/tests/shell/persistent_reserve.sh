@@ -154,6 +154,8 @@ test_without_command() {
 		perf persistent reserve "$name" > "$dir/out" 2>&1 &
 		pid=$!
 		must_be held
+		# perf is ready for signals a moment later.
+		wait_for grep -q "^SigBlk:.*[1-9a-f]" "/proc/$pid/status" || fail "it does not wait"
 		kill -$signal $pid
 		wait $pid || fail "status $? after SIG$signal: $(cat "$dir/out")"
 		state_is enabled || fail "it is not given back"
