@@ -7,9 +7,23 @@
 
 pid=
 
+max_rate=/proc/sys/kernel/perf_event_max_sample_rate
+max_percent=/proc/sys/kernel/perf_cpu_time_max_percent
+percent=
+second=
+
+restore_rate() {
+	[ -n "$percent" ] || return
+	echo "$rate" > "$max_rate"
+	echo "$percent" > "$max_percent"
+	percent=
+}
+
 take_back() {
 	touch "$dir/go"
 	[ -n "$pid" ] && kill "$pid" 2> /dev/null
+	[ -n "$second" ] && kill "$second" 2> /dev/null
+	restore_rate
 }
 
 start() {
@@ -199,7 +213,9 @@ test_turn() {
 	second=$!
 	wait_for grep -q "waiting for it to end" "$dir/out" || fail "it does not wait"
 	kill -INT "$second"
+	wait_for [ ! -e "/proc/$second/fd/0" ] || { fail "it does not end"; kill -KILL "$second"; }
 	wait "$second" && fail "it succeeds"
+	second=
 	and_says "of session '$name' cannot be read: Interrupted system call"
 	! grep -q "mmap" "$dir/out" || fail "it speaks of mmap: $(cat "$dir/out")"
 	kill -INT "$pid"
@@ -213,21 +229,17 @@ test_turn() {
 test_settings() {
 	begin "Whoever only reads sessions is not told of rates, which are the session's"
 	must perf record --persistent="$name" -a -m 16 -e page-faults:u -c 1000000000
-	rate=$(cat /proc/sys/kernel/perf_event_max_sample_rate)
-	percent=$(cat /proc/sys/kernel/perf_cpu_time_max_percent)
 	if [ "$(id -u)" -eq 0 ]
 	then
+		percent=$(cat "$max_percent")
+		rate=$(cat "$max_rate")
 		# With 0 and 100 the rate is fixed.
-		echo 50 > /proc/sys/kernel/perf_cpu_time_max_percent
-		echo 1000 > /proc/sys/kernel/perf_event_max_sample_rate
+		echo 50 > "$max_percent"
+		echo 1000 > "$max_rate" || fail "the rate cannot be lowered"
 	fi
 	must perf record -e "persistent/$name/" -o "$dir/data" -- true
 	! grep -q "Lowering" "$dir/out" || fail "it says $(cat "$dir/out")"
-	if [ "$(id -u)" -eq 0 ]
-	then
-		echo "$rate" > /proc/sys/kernel/perf_event_max_sample_rate
-		echo "$percent" > /proc/sys/kernel/perf_cpu_time_max_percent
-	fi
+	restore_rate
 	stop
 	finish
 }
