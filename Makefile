@@ -5,7 +5,7 @@
 # LINUX=DIR    a kernel tree of your own as the base, instead of Debian's package
 # K=KERNEL     plain, debug, arm64 or arm64-debug only
 # T=NAME       only tests with NAME in their name
-# ALL=1        the other kernels run as many tests as the plain one of the newest base
+# ALL=1        the other kernels run as many tests as the plain one; make bisect boots, too
 # MINUTES=N    how long make stress takes (2)
 # CONFIG=FILE  the kernel config for make deb (that of the running kernel)
 # V=N          version of the series that make series writes (1)
@@ -73,7 +73,8 @@ check: deps tree ## Check the series as its maintainers' scripts would
 	@tests/run check
 
 bisect: PARTS = bisect
-bisect: deps tree ## Build what each commit of the series touches, by itself; with ALL=1 in more ways
+bisect: MORE = $(if $(ALL),clang)
+bisect: deps tree ## Build what each commit of the series touches, by itself; with ALL=1 in more ways, and boot it
 	@scripts/bisect
 
 series: deps tree ## Write the series as mails, a folder for each part and all in one file: build/mail

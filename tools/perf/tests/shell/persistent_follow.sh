@@ -55,6 +55,14 @@ ends_with() {
 	[ $status -eq "$1" ] || fail "status $status, not $1: $(cat "$dir/follow")"
 }
 
+# top EVENT...: what it shows comes late, since it is no terminal
+top() {
+	perf top --stdio -d 2 "$@" <> "$dir/keys" > "$dir/follow" 2>&1 &
+	pid=$!
+	wait_for grep -q perf_event "/proc/$pid/maps" || fail "it does not start: $(cat "$dir/follow")"
+	sleep 2
+}
+
 # How often the thread that reads has waited until now
 waits() {
 	awk '/^voluntary_ctxt/ { print $2 }' "/proc/$pid/status"
@@ -184,9 +192,7 @@ test_idle() {
 		rm -f "$dir/idle"
 	done
 	must perf record --persistent="$name" -a -m 16 -e page-faults:u -c 1000000000
-	perf top --stdio -d 2 -e "persistent/$name/" <> "$dir/keys" > "$dir/follow" 2>&1 &
-	pid=$!
-	wait_for grep -q PerfTop "$dir/follow" || fail "nothing is shown: $(cat "$dir/follow")"
+	top -e "persistent/$name/"
 	waits_at_most 15 "of perf top"
 	kill "$pid"
 	wait "$pid"
@@ -247,24 +253,18 @@ test_settings() {
 test_top() {
 	begin "perf top ends with the session, says so, and does not spin"
 	start
-	perf top --stdio -d 2 -e "persistent/$name/" <> "$dir/keys" > "$dir/follow" 2>&1 &
-	pid=$!
-	wait_for grep -q PerfTop "$dir/follow" || fail "nothing is shown: $(cat "$dir/follow")"
+	top -e "persistent/$name/"
 	stop
 	ends_with 0
 	says "session $name, id [0-9]*, has ended"
 	# Beside other events, which go on
 	start
-	perf top --stdio -d 2 -F 1 -e "persistent/$name/" -e cpu-clock <> "$dir/keys" \
-		> "$dir/follow" 2>&1 &
-	pid=$!
-	wait_for grep -q PerfTop "$dir/follow" || fail "nothing is shown: $(cat "$dir/follow")"
+	top -F 1 -e "persistent/$name/" -e cpu-clock
 	stop
 	sleep 0.5
 	waits_at_most 20 "of other events"
 	kill "$pid"
-	wait "$pid"
-	pid=
+	ends_with 0
 	finish
 }
 

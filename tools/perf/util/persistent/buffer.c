@@ -10,6 +10,8 @@
 #include "buffer.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,7 +34,7 @@
 #define MAX_TRIES	5
 
 /* How long a consumer waits for the one before it to be looked for again */
-#define CONSUMER_POLL_USEC	(10 * USEC_PER_MSEC)
+#define CONSUMER_POLL_NSEC	(10 * NSEC_PER_MSEC)
 
 /* "CPU 1", for messages */
 static const char *persistent_buffer__of(struct persistent_buffer *buffer, char *buf, size_t size)
@@ -43,31 +45,42 @@ static const char *persistent_buffer__of(struct persistent_buffer *buffer, char 
 	return buf;
 }
 
-/* A buffer has one consumer, and who comes next begins where that one stopped. */
+/*
+ * A buffer has one consumer, and who comes next begins where that one stopped.
+ * Signals are blocked except while it sleeps, so that none is missed.
+ */
 static int persistent_buffer__wait_mmap(struct persistent_buffer *buffer, bool wait)
 {
+	struct timespec poll = { .tv_nsec = CONSUMER_POLL_NSEC };
+	sigset_t all, old;
 	bool told = false;
 	char of[32];
+	int err;
 
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
 	while (1) {
 		void *base = mmap(NULL, page_size + buffer->size,
 				  PROT_READ | (buffer->consumes ? PROT_WRITE : 0), MAP_SHARED,
 				  buffer->fd, 0);
 
-		if (base != MAP_FAILED) {
+		err = base == MAP_FAILED ? -errno : 0;
+		if (!err)
 			buffer->base = base;
-			return 0;
-		}
-		if (errno != EBUSY || !wait)
-			return -errno;
+		if (err != -EBUSY || !wait)
+			break;
 		if (!told)
 			pr_info("[ another process consumes the buffer of %s of session '%s': waiting for it to end ]\n",
 				persistent_buffer__of(buffer, of, sizeof(of)),
 				buffer->evsel->persistent->name);
 		told = true;
-		if (usleep(CONSUMER_POLL_USEC) < 0)
-			return -errno;
+		if (ppoll(NULL, 0, &poll, &old) < 0) {
+			err = -errno;
+			break;
+		}
 	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return err;
 }
 
 /*
