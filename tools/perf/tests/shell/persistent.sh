@@ -214,7 +214,8 @@ test_refused() {
 	must_fail "^--control is not supported" perf stat -e "persistent/$name/" --control fd:1
 	must_fail "modifiers" perf record -o "$dir/x" -e "persistent/$name/u" true
 	must_fail "filtered" perf record -o "$dir/x" -e "persistent/$name/" --filter 'pid == 1' true
-	for option in "-c 5" -i -n -W --all-user --phys-data
+	must_fail "^-i is not supported" perf stat -e "persistent/$name/" -i true
+	for option in "-c 5" -i -n -s -W --all-user --phys-data
 	do
 		# shellcheck disable=SC2086
 		must_fail "^${option%% *} .*with running sessions" \

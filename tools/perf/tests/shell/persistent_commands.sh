@@ -226,6 +226,30 @@ test_stop() {
 	finish
 }
 
+# What does not fit a pipe is printed, and asked for, when that has been read.
+test_end() {
+	begin "A session that ends while it is read is an error, and the reason is named"
+	events=$(awk -v label="$(printf %0200d 0)" 'BEGIN {
+		for (i = 0; i < 120; i++)
+			printf "-e task-clock/name=e%s_%d/ ", label, i
+	}')
+	# shellcheck disable=SC2086
+	perf stat --persistent="$name" -a $events > "$dir/out" 2>&1 || fail "no session of 120 events"
+	mkfifo "$dir/pipe"
+	perf persistent read -A -j "$name" > "$dir/pipe" 2> "$dir/says" &
+	pid=$!
+	{
+		head -c 1 > "$dir/begun"
+		must perf persistent stop "$name"
+		cat > "$dir/rest"
+	} < "$dir/pipe"
+	wait $pid && fail "it succeeds with $(grep -c counter-value "$dir/rest") counts"
+	mv "$dir/says" "$dir/out"
+	and_says "cannot read session '$name': it has ended"
+	rm -f "$dir/rest"
+	finish
+}
+
 test_without_feature() {
 	begin "A kernel without persistent events is named as the reason"
 	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf persistent list -j
@@ -241,6 +265,7 @@ test_without_feature() {
 [ -e "$pmu/type" ] || test_without_feature
 need_feature
 
+test_end
 start "$name"
 start "$long"
 test_read

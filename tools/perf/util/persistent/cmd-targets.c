@@ -336,7 +336,7 @@ static int targets__drop_instance(struct targets *targets, u32 instance)
 	if (fd >= 0)
 		close(fd);
 	/* It has gone meanwhile. */
-	return err == -ENOENT || err == -EINVAL ? 0 : err;
+	return err == -ENOENT || err == -ESRCH || err == -EINVAL ? 0 : err;
 }
 
 /* Siblings joined after their leaders, which stay as long as there are any. */

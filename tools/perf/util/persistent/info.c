@@ -61,7 +61,7 @@ static int persistent_info__init_instances(struct persistent_info *info, u32 id)
 	return info->members || !info->nr ? 0 : -ENOMEM;
 }
 
-/* Returns 0 or a negative error, of which nothing has been said. */
+/* Returns 0 or a negative error, of which nothing has been said: -ENOENT if it has ended. */
 int persistent_info__init(struct persistent_info *info, u32 id)
 {
 	int err = persistent_info__init_instances(info, id);
@@ -70,7 +70,7 @@ int persistent_info__init(struct persistent_info *info, u32 id)
 		err = persistent_info__add_member(info, i);
 	if (err)
 		persistent_info__exit(info);
-	return err;
+	return err == -ESRCH ? -ENOENT : err;
 }
 
 /* The lines of sysfs are in the order of the members: their types, and names for them */

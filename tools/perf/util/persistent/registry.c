@@ -212,16 +212,14 @@ static const char *persistent__why_refused(u32 id, char right, char *buf, size_t
 /* Why the kernel refuses what takes a right of the session (r, w or x), and the way out */
 const char *persistent__strerror_right(u32 id, char right, int err, char *buf, size_t size)
 {
-	char name[PERF_PERSISTENT_NAME_MAX];
-
 	switch (err) {
 	case -EACCES:
 	case -EPERM:
 		return persistent__why_refused(id, right, buf, size);
 	case -ENOENT:
 	case -ESRCH:
-		return persistent__name(id, name) ? "its targets were dropped meanwhile" :
-						    "it has ended";
+		return persistent__why_gone(id) == -ENOENT ? "its targets were dropped meanwhile" :
+							     "it has ended";
 	case -EBUSY:
 		return "another process consumes its buffers (flush, perf record --consume)";
 	case -EALREADY:
@@ -420,15 +418,6 @@ static int persistent__reopen(u64 config, bool disabled)
 	return fd < 0 ? -errno : fd;
 }
 
-/*
- * evsel__open() cannot be used: it drops attributes until the kernel accepts an event, and so
- * would open another one. The count is that of this file alone, and begins when it is enabled.
- */
-int persistent__open(u32 id, u32 instance)
-{
-	return persistent__reopen(id | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT, true);
-}
-
 /* The session itself: to ask what it has, to control it and to hold it. */
 int persistent__open_session(u32 id)
 {
@@ -438,6 +427,31 @@ int persistent__open_session(u32 id)
 int persistent__query(int fd, struct perf_persistent_query *query)
 {
 	return ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, query) < 0 ? -errno : 0;
+}
+
+/* Why an instance is not there: -ESRCH if the session has ended, -ENOENT if only it has left */
+int persistent__why_gone(u32 id)
+{
+	struct perf_persistent_query query = {};
+	int err, fd = persistent__open_session(id);
+
+	if (fd < 0)
+		return fd == -ENOENT ? -ESRCH : fd;
+	err = persistent__query(fd, &query);
+	close(fd);
+	return err ?: -ENOENT;
+}
+
+/*
+ * evsel__open() cannot be used: it drops attributes until the kernel accepts an event, and so
+ * would open another one. The count is that of this file alone, and begins when it is enabled.
+ */
+int persistent__open(u32 id, u32 instance)
+{
+	u64 config = id | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT;
+	int fd = persistent__reopen(config, true);
+
+	return fd == -ENOENT ? persistent__why_gone(id) : fd;
 }
 
 /*
@@ -582,6 +596,8 @@ int persistent__ask(u32 id, u32 instance, struct persistent_answer *answer)
 	answer->query.cgroup_size = sizeof(answer->cgroup) - 1;
 	err = persistent__query_opened(fd, &answer->query);
 	close(fd);
+	if (err == -ENOENT)
+		err = persistent__why_gone(id);
 	persistent__printable(answer->label);
 	answer->attr.size = sizeof(answer->attr);
 	return err;
