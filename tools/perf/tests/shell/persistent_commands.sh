@@ -234,7 +234,7 @@ test_end() {
 			printf "-e task-clock/name=e%s_%d/ ", label, i
 	}')
 	# shellcheck disable=SC2086
-	perf stat --persistent="$name" -a $events > "$dir/out" 2>&1 || fail "no session of 120 events"
+	perf stat --persistent="$name" -a $events > "$dir/out" 2>&1 || fail "it does not start"
 	mkfifo "$dir/pipe"
 	perf persistent read -A -j "$name" > "$dir/pipe" 2> "$dir/says" &
 	pid=$!

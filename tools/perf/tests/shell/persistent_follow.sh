@@ -59,7 +59,8 @@ ends_with() {
 top() {
 	perf top --stdio -d 2 "$@" <> "$dir/keys" > "$dir/follow" 2>&1 &
 	pid=$!
-	wait_for grep -q perf_event "/proc/$pid/maps" || fail "it does not start: $(cat "$dir/follow")"
+	wait_for grep -q perf_event "/proc/$pid/maps" ||
+		fail "it does not start: $(cat "$dir/follow")"
 	sleep 2
 }
 
