@@ -227,7 +227,7 @@ int persistent__details(u32 id, u32 instance, struct persistent_answer *details)
 
 /*
  * If the instance cannot be opened, fill in what the list of instances has, and
- * return the error.
+ * return the error: -ENOENT if it is not there any more, or the session has ended.
  */
 int persistent_info__details(struct persistent_info *info, int i,
 			     struct persistent_answer *details)
@@ -239,7 +239,7 @@ int persistent_info__details(struct persistent_info *info, int i,
 		details->query.self = info->instances[i];
 		persistent_details__find_where(details);
 	}
-	return err;
+	return err == -ESRCH ? -ENOENT : err;
 }
 
 const char *persistent__state(u32 state)

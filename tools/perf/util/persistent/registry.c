@@ -171,6 +171,49 @@ const char *persistent__mode(u32 mode, char buf[PERSISTENT_MODE_SIZE])
 	return buf;
 }
 
+static int persistent__reopen(u64 config, bool disabled)
+{
+	int fd, type = persistent__type();
+	struct perf_event_attr attr = {
+		.type	  = type,
+		.size	  = sizeof(attr),
+		.config	  = config,
+		.disabled = disabled,
+	};
+
+	if (type < 0)
+		return type;
+
+	if (!(config & PERF_PERSISTENT_SESSION))
+		attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	fd = sys_perf_event_open(&attr, -1, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* The session itself: to ask what it has, to control it and to hold it. */
+int persistent__open_session(u32 id)
+{
+	return persistent__reopen(id | PERF_PERSISTENT_SESSION, false);
+}
+
+int persistent__query(int fd, struct perf_persistent_query *query)
+{
+	return ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, query) < 0 ? -errno : 0;
+}
+
+/* Why an instance is not there: -ESRCH if the session has ended, -ENOENT if only it has left */
+static int persistent__why_gone(u32 id)
+{
+	struct perf_persistent_query query = {};
+	int err, fd = persistent__open_session(id);
+
+	if (fd < 0)
+		return fd == -ENOENT ? -ESRCH : fd;
+	err = persistent__query(fd, &query);
+	close(fd);
+	return err ?: -ENOENT;
+}
+
 /* The bits of the mode that are for the caller are the lowest ones after this shift. */
 static unsigned int persistent__mode_shift(u32 id)
 {
@@ -397,49 +440,6 @@ int persistent__choose(int argc, const char **argv, u32 **ids, int *err)
 			(*ids)[nr++] = id;
 	}
 	return nr;
-}
-
-static int persistent__reopen(u64 config, bool disabled)
-{
-	int fd, type = persistent__type();
-	struct perf_event_attr attr = {
-		.type	  = type,
-		.size	  = sizeof(attr),
-		.config	  = config,
-		.disabled = disabled,
-	};
-
-	if (type < 0)
-		return type;
-
-	if (!(config & PERF_PERSISTENT_SESSION))
-		attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-	fd = sys_perf_event_open(&attr, -1, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
-/* The session itself: to ask what it has, to control it and to hold it. */
-int persistent__open_session(u32 id)
-{
-	return persistent__reopen(id | PERF_PERSISTENT_SESSION, false);
-}
-
-int persistent__query(int fd, struct perf_persistent_query *query)
-{
-	return ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, query) < 0 ? -errno : 0;
-}
-
-/* Why an instance is not there: -ESRCH if the session has ended, -ENOENT if only it has left */
-int persistent__why_gone(u32 id)
-{
-	struct perf_persistent_query query = {};
-	int err, fd = persistent__open_session(id);
-
-	if (fd < 0)
-		return fd == -ENOENT ? -ESRCH : fd;
-	err = persistent__query(fd, &query);
-	close(fd);
-	return err ?: -ENOENT;
 }
 
 /*

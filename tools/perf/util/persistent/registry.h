@@ -58,7 +58,6 @@ struct persistent_answer {
 };
 
 int persistent__ask(u32 id, u32 instance, struct persistent_answer *answer);
-int persistent__why_gone(u32 id);
 int persistent__open(u32 id, u32 instance);
 int persistent__open_session(u32 id);
 int persistent__end(u32 id);
