@@ -68,7 +68,7 @@ shell: deps tree ## Boot the guest with a shell at your terminal
 	@vm/run $(if $(arm64),--arch arm64) --kernel $(x86_64)$(arm64)
 
 check: PARTS = $(if $(BASE),,plain perf selftests guest)
-check: deps tree ## Check the series as its maintainers' scripts would
+check: deps tree ## Check the series as its maintainers' scripts would, and the scripts here
 	@scripts/build $(PARTS)
 	@tests/run check
 

@@ -7,21 +7,6 @@
 
 #include <linux/tracepoint.h>
 
-/* The flags of persistent_set, for programs that read its format */
-TRACE_DEFINE_ENUM(PERF_PERSISTENT_SET_NAME);
-TRACE_DEFINE_ENUM(PERF_PERSISTENT_SET_TTL);
-TRACE_DEFINE_ENUM(PERF_PERSISTENT_SET_COMMITTED);
-TRACE_DEFINE_ENUM(PERF_PERSISTENT_SET_UID);
-TRACE_DEFINE_ENUM(PERF_PERSISTENT_SET_GID);
-TRACE_DEFINE_ENUM(PERF_PERSISTENT_SET_MODE);
-TRACE_DEFINE_ENUM(PERF_PERSISTENT_SET_ENABLE);
-TRACE_DEFINE_ENUM(PERF_PERSISTENT_SET_DISABLE);
-TRACE_DEFINE_ENUM(PERF_PERSISTENT_SET_PERIOD);
-TRACE_DEFINE_ENUM(PERF_PERSISTENT_SET_HOLD);
-TRACE_DEFINE_ENUM(PERF_PERSISTENT_SET_FILTER);
-TRACE_DEFINE_ENUM(PERF_PERSISTENT_SET_MARK);
-TRACE_DEFINE_ENUM(PERF_PERSISTENT_SET_CLEAR);
-
 /*
  * One instance: id and instance are what reopens it; cpu and pid are what it
  * measures, -1 for none.
@@ -139,21 +124,8 @@ TRACE_EVENT(persistent_set,
 		__entry->flags	= flags;
 	),
 
-	TP_printk("id=%u member=%d flags=%s", __entry->id, (int)__entry->member - 1,
-		  __print_flags(__entry->flags, "|",
-				{ PERF_PERSISTENT_SET_NAME,		"name" },
-				{ PERF_PERSISTENT_SET_TTL,		"ttl" },
-				{ PERF_PERSISTENT_SET_COMMITTED,	"committed" },
-				{ PERF_PERSISTENT_SET_UID,		"uid" },
-				{ PERF_PERSISTENT_SET_GID,		"gid" },
-				{ PERF_PERSISTENT_SET_MODE,		"mode" },
-				{ PERF_PERSISTENT_SET_ENABLE,		"enable" },
-				{ PERF_PERSISTENT_SET_DISABLE,		"disable" },
-				{ PERF_PERSISTENT_SET_PERIOD,		"period" },
-				{ PERF_PERSISTENT_SET_HOLD,		"hold" },
-				{ PERF_PERSISTENT_SET_FILTER,		"filter" },
-				{ PERF_PERSISTENT_SET_MARK,		"mark" },
-				{ PERF_PERSISTENT_SET_CLEAR,		"clear" }))
+	TP_printk("id=%u member=%d flags=%#x", __entry->id, (int)__entry->member - 1,
+		  __entry->flags)
 );
 
 TRACE_EVENT(persistent_mark,

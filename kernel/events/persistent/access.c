@@ -18,6 +18,7 @@
  */
 #include <linux/init.h>
 #include <linux/mm.h>
+#include <linux/ptrace.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/sysctl.h>
@@ -94,16 +95,19 @@ unsigned int perf_persistent_needs(struct perf_event *event)
  * Whether the caller may look into the target of an event. A dead one is judged
  * by the credentials and the dumpability that it died with.
  */
-static int may_open_target(struct perf_event_attr *attr, struct task_struct *task)
+static int may_open_target(struct task_struct *task)
 {
 	bool allowed;
 	int err;
 
-	/* Keep exec() from changing the credentials of the target meanwhile. */
+	/*
+	 * Keep exec() from changing the credentials of the target meanwhile. They are
+	 * checked as perf_event_open() checks them for events without sigtrap.
+	 */
 	err = down_read_interruptible(&task->signal->exec_update_lock);
 	if (err)
 		return err;
-	allowed = perf_check_permission(attr, task);
+	allowed = perfmon_capable() || ptrace_may_access(task, PTRACE_MODE_READ_REALCREDS);
 	up_read(&task->signal->exec_update_lock);
 
 	return allowed ? 0 : -EACCES;
@@ -116,7 +120,7 @@ int perf_persistent_may_open(struct perf_event *event)
 	int err = perf_event_allow(perf_persistent_needs(event));
 
 	if (!err && target)
-		err = may_open_target(&event->attr, target);
+		err = may_open_target(target);
 
 	/* EPERM means locked memory to those who call DETACH. */
 	return err == -EPERM ? -EACCES : err;
@@ -227,7 +231,7 @@ static int may_open_all(struct perf_persistent_session *session)
 }
 
 /* Its group and its buffer show other instances of the session, too. */
-static bool shows_others(struct perf_event *event)
+bool perf_persistent_shows_others(struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
 
@@ -259,7 +263,7 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 	if (session->flags & PERF_PERSISTENT_PRIVILEGED)
 		return session_allow(session, PERF_NEED_REGS);
 
-	if (!shows_others(event))
+	if (!perf_persistent_shows_others(event))
 		return perf_persistent_may_open(event);
 
 	if (*all > 0)
@@ -299,28 +303,43 @@ bool perf_persistent_may_open_session(struct perf_persistent_session *session)
 }
 
 /*
- * Whether the caller may write to the buffer of an event that he has open; not if it
- * has left its session.
+ * Whether the caller has the rights in @right to the session of an event: 0, or -EACCES, also
+ * if it is in none. He has it open, or the leader of its group.
  *
- * Access to the target was checked when the event was opened. It cannot be
- * checked here: exec() takes the mmap_lock inside exec_update_lock.
+ * Access to the target was checked then. It cannot be checked here: exec() takes the
+ * mmap_lock, and the mutex of a context, inside exec_update_lock.
  */
-int perf_persistent_may_write(struct perf_event *event)
+int perf_persistent_may_use(struct perf_event *event, unsigned int right)
 {
 	struct perf_persistent_session *session = perf_persistent_session_of(event);
 	int err = -EACCES;
+	bool delegated;
 
 	if (!session)
 		return err;
 
-	if (perf_persistent_mode_allows(session, PERF_PERSISTENT_CONTROL))
-		err = 0;
-	/* For those to whom a privileged session is delegated its mode alone decides. */
-	if (!err && (perfmon_capable() || !(session->flags & PERF_PERSISTENT_PRIVILEGED)))
-		err = session_allow(session, ~0U);
+	/* For those to whom it is delegated the mode alone decides, and lockdown. */
+	delegated = (session->flags & PERF_PERSISTENT_PRIVILEGED) && !perfmon_capable();
+	if (perf_persistent_mode_allows(session, right))
+		err = session_allow(session, delegated ? PERF_NEED_REGS : ~0U);
 	kobject_put(&session->kobj);
 
 	return err;
+}
+
+/* Whether whoever may read one instance of the session of an event may read all. */
+bool perf_persistent_may_read_others(struct perf_event *event)
+{
+	struct perf_persistent_instance *inst;
+
+	if (perfmon_capable())
+		return true;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_of(event);
+
+	return inst && (inst->session->flags & PERF_PERSISTENT_PRIVILEGED);
 }
 
 /* Check a time to live; 0 becomes the default: none, or the limit without CAP_PERFMON. */

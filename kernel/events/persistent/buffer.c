@@ -7,20 +7,17 @@
  * process, so that everything which asks whether a buffer is in use stays
  * right, and SET_OUTPUT neither takes the buffer away nor frees it.
  *
- * A pinned buffer is charged to a user alone: what exceeds perf_event_mlock_kb
- * counts in user_struct::locked_vm, because the mm that mapped it may be gone
- * while the buffer stays.
+ * All pages of a pinned buffer are charged to user_struct::perf_mlock and none to an
+ * mm, because the process that mapped it may be gone while the buffer stays.
  */
 #include <linux/mm.h>
+#include <linux/overflow.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/user.h>
 
 #include "../internal.h"
 #include "persistent.h"
-
-/* From looking at what a user is charged to charging more */
-static DEFINE_MUTEX(perf_persistent_charge_mutex);
 
 /* Numbers for buffers, which must not be known by their address */
 static atomic64_t last_buffer_id = ATOMIC64_INIT(0);
@@ -35,36 +32,49 @@ void perf_persistent_buffer_init(struct perf_buffer *rb)
 	rb->id = atomic64_inc_return(&last_buffer_id);
 }
 
-/*
- * Whether what a mapping charged to its mm may be moved over to its user.
- */
-static int may_charge(struct perf_buffer *rb)
+/* The limits are those of mmap(), but RLIMIT_MEMLOCK counts for all buffers of the user. */
+static int charge_user(struct user_struct *user, long pages)
 {
-	struct user_struct *user = rb->mmap_user;
+	unsigned long max = size_add(perf_mlock_limit(), rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT);
+	long locked = atomic_long_read(&user->perf_mlock);
 
-	if (user != current_user() && !perfmon_capable())
-		return -EACCES;
-
-	if (!rb->mmap_mm || !rb->mmap_locked)
-		return 0;
-
-	if (perf_is_paranoid() && !capable(CAP_IPC_LOCK) &&
-	    atomic_long_read(&user->locked_vm) + rb->mmap_locked >
-	    rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT)
-		return -EPERM;
+	do {
+		if (locked + pages > max && perf_is_paranoid() && !capable(CAP_IPC_LOCK))
+			return -EPERM;
+	} while (!atomic_long_try_cmpxchg(&user->perf_mlock, &locked, locked + pages));
 
 	return 0;
 }
 
-static void charge_user(struct perf_buffer *rb)
+static void set_mm(struct perf_buffer *rb, struct mm_struct *mm)
 {
-	if (!rb->mmap_mm)
-		return;
+	mmgrab(mm);
+	swap(rb->mmap_mm, mm);
+	if (mm)
+		mmdrop(mm);
+}
 
-	atomic_long_add(rb->mmap_locked, &rb->mmap_user->locked_vm);
+/* Move the pages that a mapping charged to its mm over to its user. */
+static int charge_mapped(struct perf_buffer *rb)
+{
+	struct user_struct *user = rb->mmap_user;
+	int err;
+
+	lockdep_assert_held(&rb->pin_mutex);
+
+	if (user != current_user() && !perfmon_capable())
+		return -EACCES;
+
+	/* Not if it exceeds the limits already, and needs nothing more */
+	err = rb->mmap_locked ? charge_user(user, rb->mmap_locked) : 0;
+	if (err)
+		return err;
+
 	atomic64_sub(rb->mmap_locked, &rb->mmap_mm->pinned_vm);
-	mmdrop(rb->mmap_mm);
-	rb->mmap_mm = NULL;
+	rb->mmap_locked = 0;
+	set_mm(rb, &init_mm);
+
+	return 0;
 }
 
 /*
@@ -91,35 +101,39 @@ static int check_buffer(struct perf_event *event, struct perf_buffer *rb, u32 nr
 	return 0;
 }
 
+static void add_to_session(struct perf_buffer *rb, struct perf_persistent_session *session)
+{
+	rb->pin_session = session;
+	atomic_long_add(data_page_nr(rb) + 1, &session->nr_pages);
+}
+
 /*
  * Take a pseudo-mapping of the buffer that @event has: all or nothing.
  */
 static int pin_existing(struct perf_event *event, struct perf_buffer *rb,
-			const struct perf_persistent_session *session, u32 nr_pages)
+			struct perf_persistent_session *session, u32 nr_pages)
 {
 	int err;
 
 	lockdep_assert_held(&event->mmap_mutex);
 	guard(mutex)(&rb->pin_mutex);
-	guard(mutex)(&perf_persistent_charge_mutex);
 
 	/* Those who may read the other session would see the records of this event. */
 	if (rb->nr_pins && rb->pin_session != session)
 		return -EBUSY;
 
-	/* perf_buffer_end() needs mmap_mutex before it can uncharge the buffer. */
+	/* Even if the buffer is ending: perf_buffer_end() needs mmap_mutex to uncharge it. */
 	err = check_buffer(event, rb, nr_pages);
 	if (!err)
-		err = may_charge(rb);
+		err = charge_mapped(rb);
 	if (err)
 		return err;
 
 	if (!refcount_inc_not_zero(&rb->mmap_count))
 		return -ENOENT;
 
-	rb->nr_pins++;
-	rb->pin_session = session;
-	charge_user(rb);
+	if (!rb->nr_pins++)
+		add_to_session(rb, session);
 
 	return 0;
 }
@@ -168,56 +182,42 @@ static int check_pages(struct perf_event *event, u32 nr_pages)
 	return 0;
 }
 
-/* Charge the current user with pages; @extra of them are beyond perf_event_mlock_kb. */
-static int charge_pages(long pages, long *extra)
+/* Free a buffer that no event has taken. */
+void perf_persistent_buffer_free(struct perf_buffer *rb)
 {
-	struct user_struct *user = current_user();
-	int err;
-
-	guard(mutex)(&perf_persistent_charge_mutex);
-
-	err = perf_mlock_split(atomic_long_read(&user->locked_vm), rlimit(RLIMIT_MEMLOCK),
-			       &pages, extra);
-	if (err)
-		return err;
-
-	atomic_long_add(pages, &user->perf_mlock);
-	atomic_long_add(*extra, &user->locked_vm);
-
-	return 0;
-}
-
-static void uncharge_pages(struct user_struct *user, long pages, long extra)
-{
-	atomic_long_sub(pages - extra, &user->perf_mlock);
-	atomic_long_sub(extra, &user->locked_vm);
+	if (refcount_dec_and_test(&rb->mmap_count))
+		perf_buffer_end(rb);
+	ring_buffer_put(rb);
 }
 
 static struct perf_buffer *make_buffer(struct perf_event *event, u32 nr_pages)
 {
 	int flags = is_write_backward(event) ? 0 : RING_BUFFER_WRITABLE;
-	long pages = nr_pages + 1L, extra;
+	struct user_struct *user = current_user();
+	long pages = nr_pages + 1L;
 	struct perf_buffer *rb;
 	int err;
 
-	err = charge_pages(pages, &extra);
+	err = charge_user(user, pages);
 	if (err)
 		return ERR_PTR(err);
 
 	rb = rb_alloc(nr_pages,
 		      event->attr.watermark ? event->attr.wakeup_watermark : 0,
 		      event->cpu, flags);
-	/* Do not pin memory for a dying task. */
-	if (!rb || fatal_signal_pending(current)) {
-		uncharge_pages(current_user(), pages, extra);
-		if (!rb)
-			return ERR_PTR(-ENOMEM);
-		ring_buffer_put(rb);
-		return ERR_PTR(-EINTR);
+	if (!rb) {
+		atomic_long_sub(pages, &user->perf_mlock);
+		return ERR_PTR(-ENOMEM);
 	}
 
-	rb->mmap_locked = extra;
+	set_mm(rb, &init_mm);
 	rb->nr_pins = 1;
+
+	/* Do not pin memory for a dying task. */
+	if (fatal_signal_pending(current)) {
+		perf_persistent_buffer_free(rb);
+		return ERR_PTR(-EINTR);
+	}
 
 	return rb;
 }
@@ -243,13 +243,6 @@ struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 n
 	return nr_pages ? make_buffer(event, nr_pages) : NULL;
 }
 
-void perf_persistent_buffer_free(struct perf_buffer *rb)
-{
-	atomic_long_sub(data_page_nr(rb) + 1 - rb->mmap_locked, &rb->mmap_user->perf_mlock);
-	perf_persistent_buffer_uncharge(rb);
-	ring_buffer_put(rb);
-}
-
 /*
  * Keep the buffer of an event that enters @session: the one that it has, of @nr_pages
  * data pages or any number with 0, else *@new, which is NULL on return if it was taken.
@@ -264,9 +257,8 @@ void perf_persistent_buffer_free(struct perf_buffer *rb)
  * -EPERM    no more memory can be locked
  * -ENOBUFS  the buffer has ended meanwhile: try again
  */
-int perf_persistent_buffer_pin(struct perf_event *event,
-			       const struct perf_persistent_session *session, u32 nr_pages,
-			       struct perf_buffer **new)
+int perf_persistent_buffer_pin(struct perf_event *event, struct perf_persistent_session *session,
+			       u32 nr_pages, struct perf_buffer **new)
 {
 	int err;
 
@@ -280,13 +272,13 @@ int perf_persistent_buffer_pin(struct perf_event *event,
 		err = pin_existing(event, event->rb, session, nr_pages);
 		if (err == -ENOENT) {
 			/* Its last mapping is going; perf_mmap() does the same. */
-			ring_buffer_attach(event, NULL);
+			perf_event_set_buffer(event, NULL);
 			return -ENOBUFS;
 		}
 		if (err)
 			return err;
 	} else if (*new) {
-		(*new)->pin_session = session;
+		add_to_session(*new, session);
 		perf_event_set_buffer(event, *new);
 		*new = NULL;
 	} else {
@@ -308,8 +300,10 @@ void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *
 {
 	/* The event's own reference goes with the last mapping. */
 	refcount_inc(&rb->refcount);
-	scoped_guard(mutex, &rb->pin_mutex)
-		rb->nr_pins--;
+	scoped_guard(mutex, &rb->pin_mutex) {
+		if (!--rb->nr_pins)
+			atomic_long_sub(data_page_nr(rb) + 1, &rb->pin_session->nr_pages);
+	}
 
 	/*
 	 * In the order of perf_mmap_close(), which perf_mmap() relies on. Under the
@@ -325,18 +319,11 @@ void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *
 	ring_buffer_put(rb);
 }
 
-/*
- * A mapping that may be made writable counts as one that is. A child that gets
- * a copy by MADV_DOFORK reads what its parent consumes.
- */
+/* A mapping that may be made writable counts as one that is; mremap() makes a second one. */
 void perf_persistent_vma_open(struct perf_buffer *rb, struct vm_area_struct *vma)
 {
 	guard(mutex)(&rb->pin_mutex);
 
-	if (rb->nr_pins && vma->vm_mm != current->mm) {
-		vm_flags_clear(vma, VM_WRITE | VM_MAYWRITE);
-		vma_set_page_prot(vma);
-	}
 	if (vma->vm_flags & VM_MAYWRITE)
 		rb->nr_writers++;
 }

@@ -39,7 +39,7 @@ void perf_persistent_clear(struct perf_event *event)
 		now.head = (unsigned long)local_read(&rb->head);
 		ring_buffer_put(rb);
 	}
-	now.count = __perf_event_read_value(event, &now.enabled, &now.running);
+	now.count = perf_event_read_value(event, &now.enabled, &now.running);
 
 	guard(mutex)(&perf_persistent_mutex);
 

@@ -67,7 +67,9 @@ static int make_persistent_event(struct perf_event *event, const struct perf_eve
 	if (!pe)
 		return -ENOMEM;
 
+	refcount_set(&pe->users, 1);
 	pe->attr = *attr;
+	pe->attr.type = event->orig_type;
 	pe->cpu = cpu;
 	normalize_attr(&pe->attr);
 	/* Two threads may detach it at once. */
@@ -273,6 +275,7 @@ static int join_session(struct perf_event *event, struct detach_parts *p,
 			const struct perf_persistent_detach *d)
 {
 	struct perf_event_context *ctx;
+	u32 nr;
 	int err;
 
 	lockdep_assert_held(&p->session->control);
@@ -281,11 +284,19 @@ static int join_session(struct perf_event *event, struct detach_parts *p,
 	if (err)
 		return err;
 
+	/* Nobody else takes that number meanwhile. */
+	nr = p->session->next_instance;
+	err = xa_reserve(&p->session->instances, nr, GFP_KERNEL_ACCOUNT);
+	if (err)
+		return err;
+
 	ctx = perf_event_ctx_lock(event);
 	err = detach_locked(event, p, d);
 	perf_event_ctx_unlock(event, ctx);
-	if (err)
+	if (err) {
+		xa_release(&p->session->instances, nr);
 		return err;
+	}
 
 	/* From here on the instance may end at any time. */
 	perf_remove_from_owner(event);
@@ -374,10 +385,6 @@ static int try_detach(struct perf_event *event, const struct perf_persistent_det
 		err = join_session(event, &p, d);
 		mutex_unlock(&p.session->control);
 	}
-	if (!err && !d->id) {
-		perf_persistent_sysfs_announce(p.session, KOBJ_ADD);
-		perf_persistent_sysfs_announce_exited(p.session);
-	}
 	parts_free(&p, !d->id, err);
 
 	return err ?: id;
@@ -422,7 +429,7 @@ static void wait_for_fork(struct perf_event *event)
 }
 
 /*
- * Put an event into the registry, which the caller has as a user, and is allowed.
+ * Put an event into the registry, which the caller is allowed.
  * Returns the id, or an error that Documentation/userspace-api/perf_persistent.rst lists.
  */
 int perf_persistent_detach(struct perf_event *event, const struct perf_persistent_detach *d)
@@ -433,11 +440,15 @@ int perf_persistent_detach(struct perf_event *event, const struct perf_persisten
 		ret = make_persistent_event(event, &event->attr, event->cpu);
 	if (ret)
 		return ret;
+	/* Its last user has closed it, and only views are left. */
+	if (!refcount_inc_not_zero(&event->persistent->users))
+		return -ENODEV;
 
 	/* The last mapping of its buffer may go meanwhile. */
 	do {
 		ret = try_detach(event, d);
-	} while (ret == -ENOBUFS);
+	} while (ret == -ENOBUFS && !fatal_signal_pending(current));
+	perf_persistent_put_user(event);
 	if (ret > 0)
 		wait_for_fork(event);
 
@@ -474,7 +485,9 @@ int perf_persistent_opened(struct perf_event *event, const struct perf_event_att
 {
 	int err;
 
-	if (event->cpu != cpu || memcmp(&event->attr, attr, sizeof(*attr))) {
+	/* The drivers of the clocks change the type, which event->orig_type keeps. */
+	if (event->cpu != cpu || memcmp(&event->attr.size, &attr->size,
+					sizeof(*attr) - offsetof(typeof(*attr), size))) {
 		err = make_persistent_event(event, attr, cpu);
 		if (err)
 			return err;

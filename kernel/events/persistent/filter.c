@@ -43,8 +43,7 @@ int perf_persistent_filter_add(struct list_head *filters, struct perf_event *eve
 	if (!f)
 		return -ENOMEM;
 
-	if (*text)
-		f->filter = ftrace_profile_create_filter(event, text);
+	f->filter = ftrace_profile_create_filter(event, text);
 	if (IS_ERR(f->filter)) {
 		err = PTR_ERR(f->filter);
 		kfree(f);

@@ -105,16 +105,6 @@ static u32 add_hold(struct perf_persistent_session *session, u32 member, int add
 	return session->nr_holds[member] += add;
 }
 
-static void hold_session(struct perf_persistent_session *session, u32 member)
-{
-	if (add_hold(session, member, 1) > 1)
-		return;
-
-	/* Before it stands still, so that it can be a record of its own. */
-	trace_persistent_hold(session->id, member);
-	update_holds(session, member);
-}
-
 /* All that a file held, in one walk over the instances */
 static void release_session(struct perf_persistent_session *session, unsigned long *holds)
 {
@@ -148,8 +138,12 @@ void perf_persistent_hold(struct perf_persistent_holder *holder,
 		holder->session = session;
 	}
 
-	if (!test_and_set_bit(member, holder->holds))
-		hold_session(session, member);
+	if (test_and_set_bit(member, holder->holds) || add_hold(session, member, 1) > 1)
+		return;
+
+	/* Before it stands still, so that it can be a record of its own. */
+	trace_persistent_hold(session->id, member);
+	update_holds(session, member);
 }
 
 /* The file of @holder is closed: what it held goes on. */

@@ -10,6 +10,9 @@
  * parked from the beginning, after all checks of perf_event_open(), so that the
  * kernel never has to make an event with the rights of somebody else.
  *
+ * A PMU that chooses the CPU of its events by itself, and has no scope, does so once: where
+ * they stood before is not where its driver would have them later. They end as ordinary ones.
+ *
  * Hotplug takes no lock of the registry. perf_event_exit_cpu() parks events under
  * perf_event_context::mutex, after all PMUs that move their events to another CPU
  * have done so. Unparking has a hotplug state of its own, after the states in
@@ -30,6 +33,12 @@
 /* By perf_event::migrate_entry; protected by the mutex of the CPU's context */
 static DEFINE_PER_CPU(struct list_head, perf_persistent_parked);
 
+static bool can_park(const struct perf_event *event)
+{
+	return event->pmu->task_ctx_nr != perf_invalid_context ||
+	       event->pmu->scope != PERF_PMU_SCOPE_NONE;
+}
+
 /**
  * perf_persistent_park_new - park a new event if its CPU is offline
  * @event:  event of a CPU, not yet in its context
@@ -42,7 +51,8 @@ static DEFINE_PER_CPU(struct list_head, perf_persistent_parked);
  *
  * Context: with perf_event_context::mutex of the CPU held.
  * Return: 0, or -ENODEV if there is no such CPU or the caller does not want one
- * that is offline, -EOPNOTSUPP for one whose PMU takes one event at a time
+ * that is offline, -EOPNOTSUPP for one whose PMU takes one event at a time or
+ * chooses the CPU by itself
  */
 int perf_persistent_park_new(struct perf_event *event, const struct perf_event *leader,
 			     bool online, unsigned long flags)
@@ -57,7 +67,7 @@ int perf_persistent_park_new(struct perf_event *event, const struct perf_event *
 		return -ENODEV;
 
 	/* Checks for exclusive events would miss a parked one. */
-	if (event->pmu->capabilities & PERF_PMU_CAP_EXCLUSIVE)
+	if ((event->pmu->capabilities & PERF_PMU_CAP_EXCLUSIVE) || !can_park(event))
 		return -EOPNOTSUPP;
 
 	perf_persistent_still(event, PERF_EVENT_PARKED);
@@ -98,13 +108,13 @@ void perf_persistent_park(struct perf_event_context *ctx)
 
 	list_for_each_entry(event, &ctx->event_list, event_entry) {
 		inst = perf_persistent_instance_of(event);
-		if (inst)
+		if (inst && can_park(event))
 			perf_persistent_trace(offline, inst);
 	}
 
 	list_for_each_entry(event, &ctx->event_list, event_entry) {
 		inst = perf_persistent_instance_of(event);
-		if (!inst)
+		if (!inst || !can_park(event))
 			continue;
 		perf_persistent_still(event, PERF_EVENT_PARKED);
 		perf_persistent_list_parked(event);

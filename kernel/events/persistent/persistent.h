@@ -6,6 +6,7 @@
 #define _KERNEL_EVENTS_PERSISTENT_H
 
 #include <linux/bitmap.h>
+#include <linux/build_bug.h>
 #include <linux/hrtimer.h>
 #include <linux/kobject.h>
 #include <linux/list.h>
@@ -13,10 +14,10 @@
 #include <linux/perf_event.h>
 #include <linux/pid.h>
 #include <linux/rbtree.h>
-#include <linux/rhashtable-types.h>
 #include <linux/sysfs.h>
 #include <linux/uidgid.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 
 /* Buffer that DETACH gives an event without one if no size is given */
 #define PERF_PERSISTENT_BUFFER_KB		512
@@ -86,6 +87,7 @@ struct perf_persistent_name {
  * @kobj:	   its directory in sysfs; counts the references to the session
  * @name:	   its name, which SET replaces
  * @instances:	   struct perf_persistent_instance by number
+ * @keys:	   struct perf_persistent_instance by key
  * @members:	   struct perf_persistent_member by number
  * @nr_instances:  0 before the first and after the last one: not to be found
  * @nr_unfinished: instances that are not finished; it ends with the last one
@@ -95,19 +97,15 @@ struct perf_persistent_name {
  * @uid:	   owner
  * @gid:	   group
  * @mode:	   PERF_PERSISTENT_* rights of owner, group and others
- * @removed:	   it is leaving sysfs, and has sent its last uevent; they have a mutex
  * @needs:	   PERF_NEED_* of all instances that it ever had
- * @nr_running:	   instances that still count for a task, or for a child of it
- * @nr_exited:	   instances whose task and its children have all ended
- * @exited:	   the last target has ended, but the uevent is not sent yet
- * @announce:	   sends that uevent
  * @nr_holds:	   [0]: files that hold all instances; [N + 1]: files that hold
  *		   those of member N, which need not exist
  * @created:	   CLOCK_BOOTTIME, ns
+ * @nr_pages:	   of the buffers that its instances have pinned
  * @deadline:	   CLOCK_BOOTTIME, ns; 0 for none
  * @expired:	   it has passed, and the instances are being ended
  * @timer:	   runs until @deadline
- * @expire:	   unlinks all instances and has them end
+ * @expire:	   ends all instances
  * @control:	   serializes joining, attaching and SET; see perf_persistent_mutex
  *
  * @kobj, @id and @created do not change; everything else is protected by
@@ -116,7 +114,8 @@ struct perf_persistent_name {
 struct perf_persistent_session {
 	struct kobject			kobj;
 	struct perf_persistent_name	*name;
-	struct rb_root			instances;
+	struct xarray			instances;
+	struct rb_root			keys;
 	struct list_head		members;
 	u32				nr_instances;
 	atomic_t			nr_unfinished;
@@ -126,14 +125,10 @@ struct perf_persistent_session {
 	kuid_t				uid;
 	kgid_t				gid;
 	umode_t				mode;
-	bool				removed;
 	unsigned int			needs;
-	u32				nr_running;
-	u32				nr_exited;
-	bool				exited;
-	struct work_struct		announce;
 	u32				nr_holds[PERF_PERSISTENT_MEMBERS + 1];
 	u64				created;
+	atomic_long_t			nr_pages;
 	u64				deadline;
 	bool				expired;
 	struct hrtimer			timer;
@@ -143,24 +138,25 @@ struct perf_persistent_session {
 
 /**
  * struct perf_persistent_key - instances of a session differ in it
- * @session: session
  * @task:    target, or NULL
  * @cgroup:  target, or NULL
  * @member:  number of the member
  * @cpu:     CPU that the event was opened for, or -1
  */
 struct perf_persistent_key {
-	struct perf_persistent_session	*session;
 	struct task_struct		*task;
 	struct perf_cgroup		*cgroup;
 	u32				member;
 	int				cpu;
 };
 
+/* Without holes, for memcmp() */
+static_assert(sizeof(struct perf_persistent_key) == 2 * sizeof(void *) + 2 * sizeof(u32));
+
 /**
  * struct perf_persistent_instance - a perf event that the registry keeps
- * @node:	   in perf_persistent_session::instances
- * @hash:	   in the table of all instances, by @key
+ * @node:	   in perf_persistent_session::keys, unless another has taken its place
+ * @rcu:	   frees it, when it is in no session
  * @key:	   what it measures; @event holds the target
  * @session:	   its session
  * @member:	   its event within the session
@@ -173,16 +169,15 @@ struct perf_persistent_key {
  * @offline_count: how often the CPU went offline
  * @rb:		   buffer that is pinned, or NULL
  * @ucounts:	   of the user whose limit it counts against, or NULL
- * @expire:	   ends it when the session has expired
- * @exited:	   its target is in perf_persistent_session::nr_exited
- * @rcu:	   frees it
  *
  * The offline members are protected by perf_event_context::lock of @event, all
  * others that change by perf_persistent_mutex.
  */
 struct perf_persistent_instance {
-	struct rb_node			node;
-	struct rhash_head		hash;
+	union {
+		struct rb_node		node;
+		struct rcu_head		rcu;
+	};
 	struct perf_persistent_key	key;
 	struct perf_persistent_session	*session;
 	struct perf_persistent_member	*member;
@@ -195,9 +190,6 @@ struct perf_persistent_instance {
 	struct pid			*tgid;
 	struct perf_buffer		*rb;
 	struct ucounts			*ucounts;
-	struct work_struct		expire;
-	bool				exited;
-	struct rcu_head			rcu;
 };
 
 /**
@@ -236,8 +228,9 @@ struct perf_persistent_holder {
 
 /*
  * perf_persistent_mutex protects the registry. It is the innermost mutex: never
- * held around one of an event or its context, whose holders may wait for user
- * memory, nor over an allocation that can reclaim, a grace period or a cross-call.
+ * held around one of an event or its context, nor over an allocation that can
+ * reclaim, a grace period or a cross-call. None of the mutexes below is held while
+ * user memory is accessed.
  *
  *   perf_persistent_session::control
  *     perf_event_context::mutex
@@ -270,15 +263,17 @@ void perf_persistent_registry_unlink(struct perf_persistent_instance *inst);
 struct perf_persistent_instance *
 perf_persistent_instance_find(struct perf_persistent_session *session, u32 nr);
 struct perf_persistent_instance *
-perf_persistent_instance_lookup(const struct perf_persistent_key *key);
+perf_persistent_instance_from(struct perf_persistent_session *session, unsigned long nr);
+struct perf_persistent_instance *
+perf_persistent_instance_lookup(struct perf_persistent_session *session,
+				const struct perf_persistent_key *key);
 struct perf_event *
 perf_persistent_get_next(struct perf_persistent_session *session, u32 member, u32 *nr);
 
 /*
  * Walk the events of the instances of a member (its number + 1, or 0 for all) while @go is
  * true. The body must not leave the loop by itself. Instances may come and go meanwhile, and
- * @event may end; the loop has a reference, but is no user, since the last of these waits
- * for the context.
+ * @event may end; the loop has a reference.
  */
 #define for_each_persistent_event(event, session, member, go)				\
 	for (u32 _nr = 0;								\
@@ -288,9 +283,7 @@ perf_persistent_get_next(struct perf_persistent_session *session, u32 member, u3
 /* sysfs.c */
 void perf_persistent_sysfs_init_session(struct perf_persistent_session *session);
 int perf_persistent_sysfs_add(struct perf_persistent_session *session);
-void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
-				    enum kobject_action action);
-void perf_persistent_sysfs_announce_exited(struct perf_persistent_session *session);
+void perf_persistent_sysfs_announce_change(struct perf_persistent_session *session);
 void perf_persistent_sysfs_remove(struct perf_persistent_session *session);
 int perf_persistent_sysfs_add_name(struct perf_persistent_name *name);
 void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name);
@@ -308,10 +301,12 @@ int perf_persistent_may_share(struct perf_event *event,
 unsigned int perf_persistent_needs(struct perf_event *event);
 bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 				 unsigned int right);
-int perf_persistent_may_write(struct perf_event *event);
 int perf_persistent_may_read(struct perf_persistent_session *session, struct perf_event *event,
 			     int *all);
+bool perf_persistent_shows_others(struct perf_event *event);
+bool perf_persistent_may_read_others(struct perf_event *event);
 int perf_persistent_may_change(struct perf_persistent_session *session, unsigned int right);
+int perf_persistent_may_use(struct perf_event *event, unsigned int right);
 bool perf_persistent_may_open_session(struct perf_persistent_session *session);
 int perf_persistent_check_ttl(u64 *ttl);
 int perf_persistent_charge(struct perf_persistent_instance *inst);
@@ -320,9 +315,8 @@ void perf_persistent_uncharge(struct perf_persistent_instance *inst);
 /* buffer.c */
 struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 nr_pages);
 void perf_persistent_buffer_free(struct perf_buffer *rb);
-int perf_persistent_buffer_pin(struct perf_event *event,
-			       const struct perf_persistent_session *session, u32 nr_pages,
-			       struct perf_buffer **new);
+int perf_persistent_buffer_pin(struct perf_event *event, struct perf_persistent_session *session,
+			       u32 nr_pages, struct perf_buffer **new);
 void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *rb);
 
 /* session.c */
@@ -376,11 +370,11 @@ void perf_persistent_scrub_attr(struct perf_event_attr *attr, bool is_trace);
 
 /* session_file.c */
 struct file *perf_persistent_session_open(struct perf_persistent_session *session, int f_flags);
-void perf_persistent_session_show(struct perf_persistent_session *session, struct seq_file *m);
 
 /* view.c */
 struct file *perf_persistent_view_open(struct perf_event *event,
-				       const struct perf_event_attr *attr, int f_flags);
+				       const struct perf_event_attr *attr, bool alone,
+				       int f_flags);
 
 /* Increase of a value since @then, or all of it if it was reset meanwhile */
 static inline u64 perf_persistent_since(u64 now, u64 then)
@@ -395,17 +389,10 @@ perf_persistent_session_lives(const struct perf_persistent_session *session)
 	return session->nr_instances && !session->expired;
 }
 
-/* For ioctls: who has it may wait for a context, and so for user memory. */
+/* For ioctls: others may have it for long, if the session has many instances. */
 static inline int perf_persistent_control_lock(struct perf_persistent_session *session)
 {
 	return mutex_lock_interruptible(&session->control) ? -ERESTARTSYS : 0;
-}
-
-static inline struct perf_persistent_instance *
-perf_persistent_instance_first(struct perf_persistent_session *session)
-{
-	return rb_entry_safe(rb_first(&session->instances),
-			     struct perf_persistent_instance, node);
 }
 
 /* Report what happens to an instance, by one of the tracepoints of that class. */

@@ -12,7 +12,6 @@
 #include <linux/pid_namespace.h>
 #include <linux/sched/user.h>
 #include <linux/security.h>
-#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/timekeeping.h>
@@ -173,7 +172,7 @@ static void info_hide(struct perf_persistent_info *info)
 	info->tgid = min(info->tgid, 0);
 }
 
-/* Without a lock that is held while user memory is accessed */
+/* Takes perf_event_context::mutex. */
 static void info_fill(struct perf_persistent_info *info, struct perf_event *event)
 {
 	const struct perf_persistent_origin origin = perf_persistent_origin_of(event);
@@ -185,7 +184,7 @@ static void info_fill(struct perf_persistent_info *info, struct perf_event *even
 	info->lost_before = origin.lost;
 	if (origin.time)
 		info->cleared = max(ktime_get_boottime_ns() - origin.time, 1ULL);
-	info->count = perf_persistent_since(__perf_event_read_value(event, &enabled, &running),
+	info->count = perf_persistent_since(perf_event_read_value(event, &enabled, &running),
 					    origin.count);
 	info->time_enabled = perf_persistent_since(enabled, origin.enabled);
 	info->time_running = perf_persistent_since(running, origin.running);

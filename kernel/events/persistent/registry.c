@@ -4,7 +4,6 @@
  *
  * It only finds them; session.c says how they begin and end.
  */
-#include <linux/rhashtable.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/timekeeping.h>
@@ -19,17 +18,8 @@
 /* Protects the registry, see persistent.h */
 DEFINE_MUTEX(perf_persistent_mutex);
 
-static DEFINE_XARRAY_FLAGS(perf_persistent_sessions, XA_FLAGS_ALLOC1);
+static DEFINE_XARRAY_FLAGS(perf_persistent_sessions, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 static u32 next_session_id;
-
-static const struct rhashtable_params key_params = {
-	.head_offset		= offsetof(struct perf_persistent_instance, hash),
-	.key_offset		= offsetof(struct perf_persistent_instance, key),
-	.key_len		= sizeof(struct perf_persistent_key),
-	.automatic_shrinking	= true,
-};
-
-static struct rhashtable instance_keys;
 
 /* Sessions */
 
@@ -163,6 +153,18 @@ static void member_put(struct perf_persistent_member *member)
 	kfree(member);
 }
 
+/* PERF_EVENT_IOC_PERIOD changes the period of an event, and does not make it another one. */
+static bool is_same_event(const struct perf_persistent_member *member,
+			  const struct perf_persistent_member *new)
+{
+	struct perf_event_attr attr = new->attr;
+
+	attr.sample_period = member->attr.sample_period;
+
+	return !memcmp(&member->attr, &attr, sizeof(attr)) &&
+	       (!*new->label || !strcmp(member->label, new->label));
+}
+
 /* Take @new, or the member that is there already if it is the same event. */
 static struct perf_persistent_member *member_get(struct perf_persistent_session *session,
 						 struct perf_persistent_member **new)
@@ -173,8 +175,7 @@ static struct perf_persistent_member *member_get(struct perf_persistent_session 
 	if (!member) {
 		swap(member, *new);
 		member_add(session, member);
-	} else if (memcmp(&member->attr, &(*new)->attr, sizeof(member->attr)) ||
-		   (*(*new)->label && strcmp(member->label, (*new)->label))) {
+	} else if (!is_same_event(member, *new)) {
 		return ERR_PTR(-EINVAL);
 	}
 	member->nr_instances++;
@@ -184,59 +185,43 @@ static struct perf_persistent_member *member_get(struct perf_persistent_session 
 
 /* Instances */
 
-static bool instance_less(struct rb_node *a, const struct rb_node *b)
-{
-	return rb_entry(a, struct perf_persistent_instance, node)->nr <
-	       rb_entry(b, struct perf_persistent_instance, node)->nr;
-}
-
-static int instance_cmp(const void *nr, const struct rb_node *node)
-{
-	const struct perf_persistent_instance *inst;
-
-	inst = rb_entry(node, struct perf_persistent_instance, node);
-
-	return *(const u32 *)nr < inst->nr ? -1 : *(const u32 *)nr > inst->nr;
-}
-
 struct perf_persistent_instance *
 perf_persistent_instance_find(struct perf_persistent_session *session, u32 nr)
 {
 	lockdep_assert_held(&perf_persistent_mutex);
 
-	return rb_entry_safe(rb_find(&nr, &session->instances, instance_cmp),
+	return xa_load(&session->instances, nr);
+}
+
+static int key_cmp(const void *key, const struct rb_node *node)
+{
+	return memcmp(key, &rb_entry(node, struct perf_persistent_instance, node)->key,
+		      sizeof(struct perf_persistent_key));
+}
+
+static bool key_less(struct rb_node *a, const struct rb_node *b)
+{
+	return key_cmp(&rb_entry(a, struct perf_persistent_instance, node)->key, b) < 0;
+}
+
+/* The instance that measures the same, or NULL */
+struct perf_persistent_instance *
+perf_persistent_instance_lookup(struct perf_persistent_session *session,
+				const struct perf_persistent_key *key)
+{
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	return rb_entry_safe(rb_find(key, &session->keys, key_cmp),
 			     struct perf_persistent_instance, node);
 }
 
-/* The instance that measures the same */
+/* The first instance from this number on, or NULL */
 struct perf_persistent_instance *
-perf_persistent_instance_lookup(const struct perf_persistent_key *key)
+perf_persistent_instance_from(struct perf_persistent_session *session, unsigned long nr)
 {
 	lockdep_assert_held(&perf_persistent_mutex);
 
-	return rhashtable_lookup_fast(&instance_keys, key, key_params);
-}
-
-/* The instance with the smallest number that is not below @nr, or NULL */
-static struct perf_persistent_instance *instance_from(struct perf_persistent_session *session,
-						      u32 nr)
-{
-	struct perf_persistent_instance *inst, *found = NULL;
-	struct rb_node *node = session->instances.rb_node;
-
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	while (node) {
-		inst = rb_entry(node, struct perf_persistent_instance, node);
-		if (inst->nr >= nr) {
-			found = inst;
-			node = node->rb_left;
-		} else {
-			node = node->rb_right;
-		}
-	}
-
-	return found;
+	return xa_find(&session->instances, &nr, ULONG_MAX, XA_PRESENT);
 }
 
 /* The next event from instance *@nr on, for put_event(), or NULL */
@@ -249,7 +234,7 @@ struct perf_event *perf_persistent_get_next(struct perf_persistent_session *sess
 		cond_resched();
 		guard(mutex)(&perf_persistent_mutex);
 
-		inst = instance_from(session, *nr);
+		inst = perf_persistent_instance_from(session, *nr);
 		if (!inst)
 			return NULL;
 		*nr = inst->nr + 1;
@@ -274,22 +259,21 @@ static bool is_counting(const struct perf_persistent_instance *inst)
 
 /*
  * Put a new instance into its session, which is found from now on; @new is NULL on return
- * if the member was taken.
+ * if the member was taken. perf_persistent_session::instances has room for it.
  *
  * An older instance with the same key may count for the task no more, though maybe for its
- * children. This one takes its place in the table then, and the older one can only be found
+ * children. This one takes its place among the keys then, and the older one can only be found
  * by its number.
  *
  * On errors nothing has changed: -EEXIST if the member has one like it, -EINVAL if the
- * member is another event, -EAGAIN if there are too many, -ENOMEM.
+ * member is another event, -EAGAIN if there are too many.
  */
 int perf_persistent_registry_link(struct perf_persistent_session *session,
 				  struct perf_persistent_instance *inst,
 				  struct perf_persistent_member **new)
 {
-	struct perf_persistent_instance *ended = NULL;
+	struct perf_persistent_instance *ended;
 	struct perf_persistent_member *member;
-	int err = 0;
 
 	lockdep_assert_held(&perf_persistent_mutex);
 
@@ -298,33 +282,26 @@ int perf_persistent_registry_link(struct perf_persistent_session *session,
 	    session->next_instance == U32_MAX)
 		return -EAGAIN;
 
-	inst->key.session = session;
 	inst->key.member = (*new)->nr;
-	if (inst->key.task)
-		ended = perf_persistent_instance_lookup(&inst->key);
-	if (ended && is_counting(ended))
+	ended = perf_persistent_instance_lookup(session, &inst->key);
+	if (ended && (!inst->key.task || is_counting(ended)))
 		return -EEXIST;
-	if (!ended)
-		err = rhashtable_lookup_insert_fast(&instance_keys, &inst->hash, key_params);
-	/* Of the table's own errors, "busy" and "too big" mean something else to the caller. */
-	if (err == -EBUSY || err == -E2BIG)
-		return -EAGAIN;
-	if (err)
-		return err;
 
 	member = member_get(session, new);
-	if (IS_ERR(member)) {
-		if (!ended)
-			rhashtable_remove_fast(&instance_keys, &inst->hash, key_params);
+	if (IS_ERR(member))
 		return PTR_ERR(member);
+
+	if (ended) {
+		rb_replace_node(&ended->node, &inst->node, &session->keys);
+		RB_CLEAR_NODE(&ended->node);
+	} else {
+		rb_add(&inst->node, &session->keys, key_less);
 	}
-	if (ended)
-		rhashtable_replace_fast(&instance_keys, &ended->hash, &inst->hash, key_params);
 
 	inst->session = session;
 	inst->member = member;
 	inst->nr = session->next_instance++;
-	rb_add(&inst->node, &session->instances, instance_less);
+	xa_store(&session->instances, inst->nr, inst, GFP_NOWAIT);
 	session->nr_instances++;
 	atomic_inc(&session->nr_unfinished);
 
@@ -337,21 +314,9 @@ void perf_persistent_registry_unlink(struct perf_persistent_instance *inst)
 
 	lockdep_assert_held(&perf_persistent_mutex);
 
-	rhashtable_remove_fast(&instance_keys, &inst->hash, key_params);
-	rb_erase(&inst->node, &session->instances);
+	if (!RB_EMPTY_NODE(&inst->node))
+		rb_erase(&inst->node, &session->keys);
+	xa_erase(&session->instances, inst->nr);
 	member_put(inst->member);
 	session->nr_instances--;
 }
-
-/* The event ends if this was its last user. Takes perf_event_context::mutex. */
-void perf_persistent_put_user(struct perf_event *event)
-{
-	if (refcount_dec_and_test(&event->persistent->users))
-		perf_event_release_kernel(event);
-}
-
-static int __init registry_init(void)
-{
-	return rhashtable_init(&instance_keys, &key_params);
-}
-core_initcall(registry_init);

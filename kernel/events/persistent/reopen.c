@@ -17,13 +17,9 @@
 static struct perf_persistent_instance *choose_instance(struct perf_persistent_session *session,
 							struct task_struct *task, int cpu)
 {
-	const struct perf_persistent_key key = {
-		.session	= session,
-		.task		= task,
-		.cpu		= cpu,
-	};
+	const struct perf_persistent_key key = { .task = task, .cpu = cpu };
 
-	return perf_persistent_instance_lookup(&key) ?: ERR_PTR(-ENOENT);
+	return perf_persistent_instance_lookup(session, &key) ?: ERR_PTR(-ENOENT);
 }
 
 static struct perf_persistent_instance *choose_pid(struct perf_persistent_session *session,
@@ -53,7 +49,7 @@ static struct perf_persistent_instance *choose_any(struct perf_persistent_sessio
 	if (!session->nr_instances)
 		return ERR_PTR(-ENOENT);
 
-	return session->nr_instances == 1 ? perf_persistent_instance_first(session) :
+	return session->nr_instances == 1 ? perf_persistent_instance_from(session, 0) :
 					    ERR_PTR(-EINVAL);
 }
 
@@ -68,7 +64,7 @@ static struct perf_event *get_event(struct perf_persistent_session *session, u64
 	if (IS_ERR(inst))
 		return ERR_CAST(inst);
 
-	refcount_inc(&inst->event->persistent->users);
+	atomic_long_inc(&inst->event->refcount);
 
 	return inst->event;
 }
@@ -83,13 +79,15 @@ static struct perf_event *get_cgroup_event(struct perf_persistent_session *sessi
 		if (!perf_persistent_cgroup(event) || event->persistent->cpu != cpu)
 			continue;
 		several = found;
-		if (!several && refcount_inc_not_zero(&event->persistent->users))
+		if (!several) {
+			atomic_long_inc(&event->refcount);
 			found = event;
+		}
 	}
 	if (!several)
 		return found ?: ERR_PTR(-ENOENT);
 
-	perf_persistent_put_user(found);
+	put_event(found);
 
 	return ERR_PTR(-EINVAL);
 }
@@ -145,7 +143,7 @@ static int check_attr(const struct perf_event_attr *attr, struct perf_event *eve
 }
 
 /*
- * The use of the event comes first, because asking for the rights may sleep for long.
+ * The reference to the event comes first, because asking for the rights may sleep for long.
  */
 static struct file *open_instance(struct perf_persistent_session *session,
 				  const struct perf_event_attr *attr, pid_t pid, int cpu,
@@ -154,6 +152,7 @@ static struct file *open_instance(struct perf_persistent_session *session,
 	struct perf_event *event;
 	struct file *file;
 	int err, all = 1;
+	bool alone;
 
 	/* Whether there is such an instance is for those who have the right. */
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
@@ -165,14 +164,16 @@ static struct file *open_instance(struct perf_persistent_session *session,
 	if (IS_ERR(event))
 		return ERR_CAST(event);
 
+	/* If others come meanwhile, the rights to them may not have been checked. */
+	alone = !perf_persistent_shows_others(event);
 	err = perf_persistent_may_read(session, event, &all);
 	if (!err)
 		err = security_perf_event_read(event);
 	if (!err)
 		err = check_attr(attr, event);
-	file = err ? ERR_PTR(err) : perf_persistent_view_open(event, attr, f_flags);
+	file = err ? ERR_PTR(err) : perf_persistent_view_open(event, attr, alone, f_flags);
 	if (IS_ERR(file))
-		perf_persistent_put_user(event);
+		put_event(event);
 
 	return file;
 }

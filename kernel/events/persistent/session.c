@@ -3,9 +3,11 @@
  * Persistent perf events: how sessions and instances begin and end.
  *
  * A perf event that was detached lives until it has no user
- * (perf_persistent_event::users): each open file is one, and so is the registry
- * while it has the event. An instance holds the registry's reference and a
- * pseudo-mapping of the buffer. A session lives as long as it has instances.
+ * (perf_persistent_event::users): the registry while it has the event, the file
+ * that it was opened with, and each view that has attached it. Other views have a
+ * reference only, so that nobody who may read keeps an event counting that is in no
+ * session. An instance holds the registry's use and a pseudo-mapping of the
+ * buffer. A session lives as long as it has instances.
  *
  * Instances end in two phases. Under perf_persistent_mutex an instance is
  * unlinked: it is no longer found or counted. Without the mutex it is finished:
@@ -19,6 +21,7 @@
 #include <linux/cred.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
+#include <linux/trace_events.h>
 
 #include <trace/events/perf_persistent.h>
 
@@ -26,16 +29,44 @@
 #include "persistent.h"
 
 /*
- * Ends sessions, and announces the loss of their last targets. Ending a
- * session may wait long for the lock of a context: allow as many workers as
- * possible, so that the sessions of one user do not delay those of others.
+ * Ends sessions. It takes long to end one with many instances: allow as many
+ * workers as possible, so that the sessions of one user do not delay those of
+ * others.
  */
 static struct workqueue_struct *perf_persistent_wq;
 
-/* Instances of a session that end at the same time */
-#define PERF_PERSISTENT_EXPIRE_WORKS	64
+/* Events */
 
-static void instance_expire(struct work_struct *work);
+/* End an event to which others still refer. Takes perf_event_context::mutex. */
+static void end_event(struct perf_event *event)
+{
+	atomic_long_inc(&event->refcount);
+	perf_event_release_kernel(event);
+	wake_up_all(&event->waitq);
+}
+
+/*
+ * It runs as long as it is there, whether the event is enabled or not. One that belongs to a
+ * BPF link is there until the link is closed, which has the file of the event open.
+ */
+static void free_bpf_prog(struct perf_event *event)
+{
+	struct perf_event_context *ctx = perf_event_ctx_lock(event);
+
+	perf_event_free_bpf_prog(event);
+	perf_event_ctx_unlock(event, ctx);
+}
+
+/* The event ends if this was its last user. Takes perf_event_context::mutex. */
+void perf_persistent_put_user(struct perf_event *event)
+{
+	if (!refcount_dec_and_test(&event->persistent->users))
+		return;
+
+	end_event(event);
+	free_bpf_prog(event);
+	put_event(event);
+}
 
 /* Instances */
 
@@ -56,7 +87,6 @@ perf_persistent_instance_create(struct perf_event *event)
 		return ERR_PTR(err);
 	}
 	inst->event = event;
-	INIT_WORK(&inst->expire, instance_expire);
 	inst->key.task = perf_persistent_target(event);
 	inst->key.cgroup = perf_persistent_cgroup(event);
 	inst->key.cpu = event->persistent->cpu;
@@ -98,105 +128,13 @@ static void set_instance(struct perf_event *event, struct perf_persistent_instan
 {
 	struct perf_event_context *ctx = perf_persistent_context_lock(event);
 
-	/* is_measured() and was_shown() look into it without a lock. */
+	/* is_measured() looks into it without a lock. */
 	smp_store_release(&event->persistent->instance, inst);
 	if (inst && (event->still & PERF_EVENT_PARKED)) {
 		inst->offline_since = ktime_get_boottime_ns();
 		inst->offline_count = 1;
 	}
 	raw_spin_unlock_irq(&ctx->lock);
-}
-
-/* Targets */
-
-/* Nothing is left that counts for it. */
-static bool is_over(const struct perf_event *event)
-{
-	return READ_ONCE(event->state) <= PERF_EVENT_STATE_EXIT && list_empty(&event->child_list);
-}
-
-/* The work has a reference of its own: the session may end while it is queued. */
-static void queue_exited(struct perf_persistent_session *session)
-{
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	if (session->nr_running || !session->nr_exited || !perf_persistent_session_lives(session))
-		return;
-
-	session->exited = true;
-	kobject_get(&session->kobj);
-	if (!queue_work(perf_persistent_wq, &session->announce))
-		kobject_put(&session->kobj);
-}
-
-static void notice_exit(struct perf_persistent_instance *inst)
-{
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	if (!inst->key.task || inst->exited || !is_over(inst->event))
-		return;
-
-	inst->exited = true;
-	inst->session->nr_running--;
-	inst->session->nr_exited++;
-	queue_exited(inst->session);
-}
-
-static void add_target(struct perf_persistent_instance *inst)
-{
-	if (!inst->key.task)
-		return;
-
-	inst->session->nr_running++;
-	/* It may have ended before it came into the session. */
-	notice_exit(inst);
-}
-
-static void remove_target(struct perf_persistent_instance *inst)
-{
-	if (!inst->key.task)
-		return;
-
-	if (inst->exited) {
-		inst->session->nr_exited--;
-	} else {
-		inst->session->nr_running--;
-		queue_exited(inst->session);
-	}
-}
-
-/**
- * perf_persistent_event_exited - note that an event may have lost its target
- * @event: event that was opened; it, or one of its children, has ended
- *
- * Its task may be gone, and its PMU.
- *
- * Context: may sleep; perf_event_context::mutex is held.
- */
-void perf_persistent_event_exited(struct perf_event *event)
-{
-	struct perf_persistent_instance *inst;
-
-	/* After the event has ended; pairs with perf_persistent_instance_insert(). */
-	smp_mb();
-	/* Mostly others of its family go on: do not take the mutex for each child. */
-	if (!refcount_read(&event->persistent->users) || !is_over(event))
-		return;
-
-	guard(mutex)(&perf_persistent_mutex);
-
-	inst = perf_persistent_instance_of(event);
-	if (inst)
-		notice_exit(inst);
-}
-
-static void session_announce(struct work_struct *work)
-{
-	struct perf_persistent_session *session;
-
-	session = container_of(work, struct perf_persistent_session, announce);
-	perf_persistent_sysfs_announce_exited(session);
-	kobject_put(&session->kobj);
 }
 
 /* Put a new instance into its session, which is found from now on; takes *@new or not. */
@@ -215,13 +153,9 @@ int perf_persistent_instance_insert(struct perf_persistent_session *session,
 
 	session->needs |= perf_persistent_needs(event);
 
-	/* Its file is the one user that it had before. */
-	if (!refcount_inc_not_zero(&event->persistent->users))
-		refcount_set(&event->persistent->users, 2);
-	/* Before its state is looked at; pairs with perf_persistent_event_exited(). */
-	smp_mb();
+	refcount_inc(&event->persistent->users);
+	WRITE_ONCE(event->persistent->detached, true);
 	set_instance(event, inst);
-	add_target(inst);
 
 	return 0;
 }
@@ -233,7 +167,6 @@ void perf_persistent_instance_unlink(struct perf_persistent_instance *inst)
 
 	set_instance(inst->event, NULL);
 	perf_persistent_registry_unlink(inst);
-	remove_target(inst);
 }
 
 /* End a session without instances; waits for readers of sysfs, who take the mutex. */
@@ -307,7 +240,7 @@ unlink_first_if_over(struct perf_persistent_session *session)
 		trace_persistent_expire(session->id, 0);
 	}
 
-	inst = perf_persistent_instance_first(session);
+	inst = perf_persistent_instance_from(session, 0);
 	if (inst) {
 		inst->event->persistent->ended = PERF_PERSISTENT_STATE_EXPIRED;
 		perf_persistent_instance_unlink(inst);
@@ -316,38 +249,17 @@ unlink_first_if_over(struct perf_persistent_session *session)
 	return inst;
 }
 
-static bool expire_one(struct perf_persistent_session *session)
-{
-	struct perf_persistent_instance *inst = unlink_first_if_over(session);
-
-	return inst && queue_work(perf_persistent_wq, &inst->expire);
-}
-
-/* The event ends like one that loses its last user, but files still refer to it. */
-static void instance_expire(struct work_struct *work)
-{
-	struct perf_persistent_instance *inst;
-
-	inst = container_of(work, struct perf_persistent_instance, expire);
-	atomic_long_inc(&inst->event->refcount);
-	perf_event_release_kernel(inst->event);
-	wake_up_all(&inst->event->waitq);
-	expire_one(inst->session);
-	perf_persistent_instance_finish(inst);
-}
-
-/*
- * Each instance has a work of its own, so that a reader who stalls the context of one
- * does not keep the others counting; but a session has no more than a share of the
- * workers, so that whoever stalls all of them does not keep other sessions alive.
- */
+/* The events end like those that lose their last user, but files still refer to them. */
 static void session_expire(struct work_struct *work)
 {
 	struct perf_persistent_session *session;
+	struct perf_persistent_instance *inst;
 
 	session = container_of(work, struct perf_persistent_session, expire);
-	for (int i = 0; i < PERF_PERSISTENT_EXPIRE_WORKS && expire_one(session); i++)
-		;
+	while ((inst = unlink_first_if_over(session))) {
+		end_event(inst->event);
+		perf_persistent_instance_finish(inst);
+	}
 	kobject_put(&session->kobj);
 }
 
@@ -362,10 +274,10 @@ static struct perf_persistent_session *session_alloc(const struct perf_persisten
 		return NULL;
 
 	perf_persistent_sysfs_init_session(session);
-	session->instances = RB_ROOT;
+	xa_init_flags(&session->instances, XA_FLAGS_ACCOUNT);
+	session->keys = RB_ROOT;
 	INIT_LIST_HEAD(&session->members);
 	INIT_WORK(&session->expire, session_expire);
-	INIT_WORK(&session->announce, session_announce);
 	hrtimer_setup(&session->timer, session_timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS);
 	mutex_init(&session->control);
 	session->uid = current_euid();

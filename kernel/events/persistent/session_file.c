@@ -27,18 +27,6 @@ static long perf_persistent_session_ioctl(struct file *file, unsigned int cmd, u
 	return ret == -ENOIOCTLCMD ? -ENOTTY : ret;
 }
 
-/* What fdinfo tells of a session; the caller holds perf_persistent_mutex. */
-void perf_persistent_session_show(struct perf_persistent_session *session, struct seq_file *m)
-{
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	seq_printf(m, "persistent-id:\t%u\n", session->id);
-	seq_printf(m, "persistent-name:\t%s\n", session->name->text);
-	seq_printf(m, "persistent-uid:\t%u\n", from_kuid_munged(seq_user_ns(m), session->uid));
-	seq_printf(m, "persistent-time-left:\t%llu\n",
-		   perf_persistent_session_time_left(session));
-}
-
 static void perf_persistent_session_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct perf_persistent_holder *holder = file->private_data;
@@ -46,7 +34,7 @@ static void perf_persistent_session_show_fdinfo(struct seq_file *m, struct file 
 	guard(mutex)(&perf_persistent_mutex);
 
 	if (perf_persistent_session_lives(holder->session))
-		perf_persistent_session_show(holder->session, m);
+		seq_printf(m, "persistent-id:\t%u\n", holder->session->id);
 }
 
 static const struct file_operations perf_persistent_session_fops = {

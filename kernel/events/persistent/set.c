@@ -501,7 +501,7 @@ long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct per
 	} else if (session) {
 		err = change_session(session, c);
 		if (!err && (c->set.flags & PERF_PERSISTENT_SET_ANNOUNCED))
-			perf_persistent_sysfs_announce(session, KOBJ_CHANGE);
+			perf_persistent_sysfs_announce_change(session);
 		kobject_put(&session->kobj);
 	}
 

@@ -21,7 +21,6 @@
 #include <linux/cpumask.h>
 #include <linux/device.h>
 #include <linux/init.h>
-#include <linux/math64.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 
@@ -29,16 +28,11 @@
 #include "persistent.h"
 
 static struct kset *session_dirs;
-
-/* Keeps the uevents of a session in order: none follows its removal. */
-static DEFINE_MUTEX(uevent_mutex);
 static struct pmu perf_persistent_pmu;
 
 struct perf_persistent_attribute {
 	struct attribute	attr;
-	/* One of these; only the first is called with perf_persistent_mutex held. */
 	ssize_t			(*show)(struct perf_persistent_session *session, char *buf);
-	ssize_t			(*show_sum)(struct perf_persistent_session *session, char *buf);
 };
 
 #define PERF_PERSISTENT_ATTR(_name)					\
@@ -47,16 +41,12 @@ struct perf_persistent_attribute {
 		.show	= _name##_show,					\
 	}
 
-#define PERF_PERSISTENT_ATTR_SUM(_name)					\
-	static struct perf_persistent_attribute _name##_attr = {	\
-		.attr	  = { .name = __stringify(_name), .mode = 0444 }, \
-		.show_sum = _name##_show,				\
-	}
-
 /* One of the session's values */
 #define SESSION_VALUE(_name, _format, _value)						\
 	static ssize_t _name##_show(struct perf_persistent_session *session, char *buf)	\
 	{										\
+		guard(mutex)(&perf_persistent_mutex);						\
+											\
 		return sysfs_emit(buf, _format "\n", _value);				\
 	}										\
 	PERF_PERSISTENT_ATTR(_name)
@@ -69,11 +59,14 @@ SESSION_VALUE(age, "%llu", ktime_get_boottime_ns() - session->created);
 SESSION_VALUE(time_left, "%llu", perf_persistent_session_time_left(session));
 SESSION_VALUE(members, "%zu", list_count_nodes(&session->members));
 SESSION_VALUE(instances, "%u", session->nr_instances);
+SESSION_VALUE(buffer_bytes, "%llu", (u64)atomic_long_read(&session->nr_pages) << PAGE_SHIFT);
 
 static ssize_t types_show(struct perf_persistent_session *session, char *buf)
 {
 	struct perf_persistent_member *member;
 	ssize_t len = 0;
+
+	guard(mutex)(&perf_persistent_mutex);
 
 	list_for_each_entry(member, &session->members, entry)
 		len += sysfs_emit_at(buf, len, "%u:0x%llx\n", member->attr.type,
@@ -101,31 +94,7 @@ static ssize_t cpus_show(struct perf_persistent_session *session, char *buf)
 
 	return len;
 }
-PERF_PERSISTENT_ATTR_SUM(cpus);
-
-/* Each instance counts its share of a buffer that several have, in this many bits more. */
-#define PERF_PERSISTENT_SHARE_BITS	16
-
-static ssize_t buffer_bytes_show(struct perf_persistent_session *session, char *buf)
-{
-	/* To round */
-	u64 sum = 1ULL << (PERF_PERSISTENT_SHARE_BITS - 1);
-	struct perf_event *event;
-	struct perf_buffer *rb;
-
-	for_each_persistent_event(event, session, 0, true) {
-		rb = ring_buffer_get(event);
-		if (!rb)
-			continue;
-		/* It may have left the registry meanwhile. */
-		sum += div_u64((u64)(PAGE_SIZE + perf_data_size(rb)) << PERF_PERSISTENT_SHARE_BITS,
-			       max(READ_ONCE(rb->nr_pins), 1U));
-		ring_buffer_put(rb);
-	}
-
-	return sysfs_emit(buf, "%llu\n", sum >> PERF_PERSISTENT_SHARE_BITS);
-}
-PERF_PERSISTENT_ATTR_SUM(buffer_bytes);
+PERF_PERSISTENT_ATTR(cpus);
 
 static ssize_t lost_show(struct perf_persistent_session *session, char *buf)
 {
@@ -139,7 +108,7 @@ static ssize_t lost_show(struct perf_persistent_session *session, char *buf)
 
 	return sysfs_emit(buf, "%llu\n", lost);
 }
-PERF_PERSISTENT_ATTR_SUM(lost);
+PERF_PERSISTENT_ATTR(lost);
 
 static const struct attribute *session_attrs[] = {
 	&name_attr.attr,
@@ -164,10 +133,6 @@ static ssize_t session_show(struct kobject *kobj, struct attribute *attr, char *
 
 	session = container_of(kobj, struct perf_persistent_session, kobj);
 	a = container_of(attr, struct perf_persistent_attribute, attr);
-	if (a->show_sum)
-		return a->show_sum(session, buf);
-
-	guard(mutex)(&perf_persistent_mutex);
 
 	return a->show(session, buf);
 }
@@ -261,62 +226,26 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 
 	/* The files go with their directory, which is cheaper than one by one. */
 	err = sysfs_create_files(&session->kobj, session_attrs);
-	if (err)
+	if (err) {
 		kobject_del(&session->kobj);
+		return err;
+	}
+	kobject_uevent(&session->kobj, KOBJ_ADD);
 
-	return err;
+	return 0;
 }
 
-/*
- * Send a uevent about a session that is new (KOBJ_ADD; its end is announced, too) or was
- * changed (KOBJ_CHANGE), and may have ended meanwhile.
- */
-void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
-				    enum kobject_action action)
+/* Send a uevent about a session that was changed, and may have ended meanwhile. */
+void perf_persistent_sysfs_announce_change(struct perf_persistent_session *session)
 {
-	guard(mutex)(&uevent_mutex);
-
 	/* Whether somebody hears it does not matter here. */
-	if (!session->removed &&
-	    (action == KOBJ_ADD || session->kobj.state_add_uevent_sent))
-		kobject_uevent(&session->kobj, action);
-}
-
-/* Whether to announce it: not if another target has joined meanwhile. */
-static bool take_exited(struct perf_persistent_session *session)
-{
-	guard(mutex)(&perf_persistent_mutex);
-
-	if (!session->exited)
-		return false;
-	session->exited = false;
-
-	return perf_persistent_session_lives(session) && !session->nr_running;
-}
-
-/*
- * Announce the loss of the last target. Sends nothing before KOBJ_ADD: whoever sends that
- * calls this again.
- */
-void perf_persistent_sysfs_announce_exited(struct perf_persistent_session *session)
-{
-	char *envp[2] = { "PERSISTENT_STATE=exited" };
-
-	guard(mutex)(&uevent_mutex);
-
-	if (!session->removed && session->kobj.state_add_uevent_sent && take_exited(session))
-		kobject_uevent_env(&session->kobj, KOBJ_CHANGE, envp);
+	if (session->kobj.state_in_sysfs)
+		kobject_uevent(&session->kobj, KOBJ_CHANGE);
 }
 
 /* Waits for readers, who take perf_persistent_mutex. */
 void perf_persistent_sysfs_remove(struct perf_persistent_session *session)
 {
-	/* Not under the mutex: readers are as slow as they are allowed to be. */
-	scoped_guard(mutex, &uevent_mutex) {
-		session->removed = true;
-		if (session->kobj.state_add_uevent_sent)
-			kobject_uevent(&session->kobj, KOBJ_REMOVE);
-	}
 	kobject_del(&session->kobj);
 }
 

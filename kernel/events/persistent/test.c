@@ -112,10 +112,17 @@ static void perf_event_opened_attr_test(struct kunit *test)
 
 	event = kunit_kzalloc(test, sizeof(*event), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, event);
-	event->cpu = 0;
+	event->orig_type = opened.type;
 
-	/* The driver has changed it. */
+	/* Nothing is kept if the driver has changed the type alone. */
+	event->attr = opened;
 	event->attr.type = PERF_TYPE_RAW;
+	event->cpu = -1;
+	KUNIT_ASSERT_EQ(test, perf_persistent_opened(event, &opened, -1), 0);
+	KUNIT_EXPECT_NULL(test, event->persistent);
+
+	/* It has changed more. */
+	event->cpu = 0;
 	event->attr.config = 0x412e;
 	event->attr.config1 = 0x3fbfc00001;
 	event->attr.branch_sample_type = PERF_SAMPLE_BRANCH_ANY;

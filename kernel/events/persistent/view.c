@@ -6,11 +6,11 @@
  * so that readers of the same event do not disturb each other. Operations on a
  * view do not change the event, except SET, ATTACH and writing to a buffer.
  *
- * A mapping is made of an ordinary perf file of its own, which lives as long as
- * the mapping.
+ * A mapping has a file of its own, which lives as long as the mapping.
  */
 #include <linux/anon_inodes.h>
 #include <linux/cleanup.h>
+#include <linux/cred.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/ioctl.h>
@@ -39,8 +39,11 @@ struct view_window {
 
 /**
  * struct perf_persistent_view - an open file on an event
- * @event:	 event; the view is one of its users
+ * @event:	 event, to which the view has a reference
  * @read_format: PERF_FORMAT_*
+ * @cred:	 of its file: whoever opened it
+ * @alone:	 when it was opened, nothing showed other instances with the event
+ * @attached:	 the view has attached the event, and is one of its users
  * @holder:	 what it holds
  * @lock:	 protects what follows
  * @enabled:	 the window is open
@@ -53,6 +56,9 @@ struct view_window {
 struct perf_persistent_view {
 	struct perf_event		*event;
 	u64				read_format;
+	const struct cred		*cred;
+	bool				alone;
+	bool				attached;
 	struct perf_persistent_holder	holder;
 	struct mutex			lock;	/* for what follows */
 	bool				enabled;
@@ -71,6 +77,12 @@ static u64 window_read(const struct view_window *w, u64 now, bool enabled)
 		return w->sum;
 
 	return w->sum + perf_persistent_since(now, w->base);
+}
+
+static void window_move(struct view_window *w, u64 now, bool enabled)
+{
+	w->sum = window_read(w, now, enabled);
+	w->base = now;
 }
 
 /*
@@ -99,124 +111,114 @@ static struct view_values *read_one(struct perf_event *event)
 		return ERR_PTR(-ENOMEM);
 
 	v->nr = 1;
-	v->event[0].count = __perf_event_read_value(event, &v->times[0], &v->times[1]);
+	v->event[0].count = perf_event_read_value(event, &v->times[0], &v->times[1]);
 	v->event[0].id = event->id;
 	v->event[0].lost = atomic64_read(&event->lost_samples);
 
 	return v;
 }
 
-/* Its session may have expired, which takes out one instance after the other. */
-static bool was_shown(const struct perf_event *event)
+static const struct view_window *view_find(const struct perf_persistent_view *view, u32 nr, u64 id)
 {
-	const struct perf_persistent_event *pe = READ_ONCE(event->persistent);
+	const struct view_window *w;
 
-	/* Pairs with perf_persistent_instance_unlink(). */
-	return pe && (smp_load_acquire(&pe->instance) || pe->ended);
+	for (u32 i = 0; i < view->nr_counts; i++) {
+		w = &view->counts[(nr + i) % view->nr_counts];
+		if (w->id == id)
+			return w;
+	}
+
+	return NULL;
 }
 
-/* Siblings that are in no session: the rights to the session are none to them. */
-static int may_read_siblings(struct perf_event *event)
+/*
+ * Whether whoever opened the view may read a sibling. To one that is in no session the rights
+ * to the session are none.
+ */
+static int view_may_read(const struct perf_persistent_view *view, struct perf_event *sibling)
 {
-	struct perf_event *sibling;
-	unsigned int needs = 0;
-	int err;
+	const struct cred *old = override_creds(view->cred);
+	int err = perf_persistent_may_use(sibling, PERF_PERSISTENT_READ);
 
-	lockdep_assert_held(&event->ctx->mutex);
-
-	for_each_sibling_event(sibling, event) {
-		if (!was_shown(sibling))
-			needs |= perf_persistent_needs(sibling);
-	}
-	err = perf_event_allow(needs);
+	if (err == -EACCES && !perf_persistent_instance_of(sibling))
+		err = perf_event_allow(perf_persistent_needs(sibling));
+	revert_creds(old);
 
 	return err == -EPERM ? -EACCES : err;
 }
 
-static struct view_values *read_group(struct perf_event *event)
+/*
+ * Have a window for each event of the group, in its order. Siblings that the view has shown it
+ * goes on showing: their session may expire, which takes out one after the other. Of one that
+ * comes later it shows all of the count.
+ */
+static int view_update(struct perf_persistent_view *view)
 {
-	struct perf_event_context *ctx = perf_event_ctx_lock(event);
-	/* The leader may be gone. */
-	int err = event->group_leader == event ? may_read_siblings(event) : -EINVAL;
+	struct perf_event *event = view->event, *sibling;
+	struct view_window *counts __free(kfree) = NULL;
+	const struct view_window *old;
+	u32 nr = 1;
+	int err;
+
+	lockdep_assert_held(&event->ctx->mutex);
+
+	counts = kcalloc(1 + event->nr_siblings, sizeof(*counts), GFP_KERNEL_ACCOUNT);
+	if (!counts)
+		return -ENOMEM;
+
+	counts[0] = view->counts[0];
+	for_each_sibling_event(sibling, event) {
+		old = view_find(view, nr, sibling->id);
+		err = old ? 0 : view_may_read(view, sibling);
+		if (err)
+			return err;
+		counts[nr++] = old ? *old : (struct view_window) { .id = sibling->id };
+	}
+
+	kfree(view->counts);
+	view->counts = no_free_ptr(counts);
+	view->nr_counts = nr;
+
+	return 0;
+}
+
+static struct view_values *read_group(struct perf_persistent_view *view)
+{
+	struct perf_event_context *ctx = perf_event_ctx_lock(view->event);
+	int err = view_update(view);
 	void *v = ERR_PTR(err);
 
 	if (!err)
-		v = perf_event_read_group(event, PERF_PERSISTENT_VALUES_FORMAT);
-	perf_event_ctx_unlock(event, ctx);
+		v = perf_event_read_group(view->event, PERF_PERSISTENT_VALUES_FORMAT);
+	perf_event_ctx_unlock(view->event, ctx);
 
 	return v;
 }
 
-static const struct view_window *view_find(const struct perf_persistent_view *view, u64 id)
+/* The values as they are, one for each window, for kfree() */
+static struct view_values *view_values(struct perf_persistent_view *view)
 {
-	/* Of a sibling that came later, the view shows all of the count. */
-	static const struct view_window whole;
+	lockdep_assert_held(&view->lock);
 
-	for (u32 i = 0; i < view->nr_counts; i++) {
-		if (view->counts[i].id == id)
-			return &view->counts[i];
-	}
-
-	return &whole;
-}
-
-/* The values as they are, for kfree() */
-static struct view_values *view_values(const struct perf_persistent_view *view)
-{
-	return view->read_format & PERF_FORMAT_GROUP ? read_group(view->event) :
-						       read_one(view->event);
+	return view->read_format & PERF_FORMAT_GROUP ? read_group(view) : read_one(view->event);
 }
 
 /* Open the windows, or close them, for the events that there are now; RESET has counts be 0. */
 static int view_move(struct perf_persistent_view *view, bool enable, bool reset)
 {
 	struct view_values *v __free(kfree) = view_values(view);
-	struct view_window *counts, *w;
-
-	lockdep_assert_held(&view->lock);
 
 	if (IS_ERR(v))
 		return PTR_ERR(v);
 
-	counts = kcalloc(v->nr, sizeof(*counts), GFP_KERNEL_ACCOUNT);
-	if (!counts)
-		return -ENOMEM;
-
 	for (u32 i = 0; i < v->nr; i++) {
-		w = &counts[i];
-		w->id = v->event[i].id;
-		w->base = v->event[i].count;
-		if (!reset)
-			w->sum = window_read(view_find(view, w->id), w->base, view->enabled);
+		window_move(&view->counts[i], v->event[i].count, view->enabled);
+		if (reset)
+			view->counts[i].sum = 0;
 	}
-	for (u32 i = 0; i < ARRAY_SIZE(v->times); i++) {
-		w = &view->times[i];
-		w->sum = window_read(w, v->times[i], view->enabled);
-		w->base = v->times[i];
-	}
-
-	kfree(view->counts);
-	view->counts = counts;
-	view->nr_counts = v->nr;
+	for (u32 i = 0; i < ARRAY_SIZE(v->times); i++)
+		window_move(&view->times[i], v->times[i], view->enabled);
 	view->enabled = enable;
-
-	return 0;
-}
-
-static int view_add_window(struct perf_persistent_view *view, struct perf_event *event, u64 base)
-{
-	struct view_window *counts;
-
-	counts = krealloc_array(view->counts, view->nr_counts + 1, sizeof(*counts),
-				GFP_KERNEL_ACCOUNT);
-	if (!counts)
-		return -ENOMEM;
-
-	view->counts = counts;
-	counts[view->nr_counts++] = (struct view_window) {
-		.id	= event->id,
-		.base	= base,
-	};
 
 	return 0;
 }
@@ -227,19 +229,26 @@ static int view_begin(struct perf_persistent_view *view)
 	struct perf_event *event = view->event, *sibling;
 	const struct perf_persistent_origin origin = perf_persistent_origin_of(event);
 	struct perf_event_context *ctx;
+	u32 nr = 1;
 	int err;
 
+	view->counts = kzalloc_obj(*view->counts, GFP_KERNEL_ACCOUNT);
+	if (!view->counts)
+		return -ENOMEM;
+
+	view->nr_counts = 1;
+	view->counts->id = event->id;
+	view->counts->base = origin.count;
 	view->times[0].base = origin.enabled;
 	view->times[1].base = origin.running;
-	err = view_add_window(view, event, origin.count);
-	if (err || !(view->read_format & PERF_FORMAT_GROUP))
-		return err;
+	if (!(view->read_format & PERF_FORMAT_GROUP))
+		return 0;
 
 	ctx = perf_event_ctx_lock(event);
-	for_each_sibling_event(sibling, event) {
-		err = view_add_window(view, sibling, perf_persistent_origin_of(sibling).count);
-		if (err)
-			break;
+	err = view_update(view);
+	if (!err) {
+		for_each_sibling_event(sibling, event)
+			view->counts[nr++].base = perf_persistent_origin_of(sibling).count;
 	}
 	perf_event_ctx_unlock(event, ctx);
 
@@ -263,7 +272,6 @@ static int view_reset(struct perf_persistent_view *view)
 /* What the view shows, for kfree() */
 static struct view_values *view_show(struct perf_persistent_view *view)
 {
-	const struct view_window *w;
 	struct view_values *v;
 
 	guard(mutex)(&view->lock);
@@ -274,10 +282,8 @@ static struct view_values *view_show(struct perf_persistent_view *view)
 
 	for (u32 i = 0; i < ARRAY_SIZE(v->times); i++)
 		v->times[i] = window_read(&view->times[i], v->times[i], view->enabled);
-	for (u32 i = 0; i < v->nr; i++) {
-		w = view_find(view, v->event[i].id);
-		v->event[i].count = window_read(w, v->event[i].count, view->enabled);
-	}
+	for (u32 i = 0; i < v->nr; i++)
+		v->event[i].count = window_read(&view->counts[i], v->event[i].count, view->enabled);
 
 	return v;
 }
@@ -418,35 +424,41 @@ static int view_release(struct inode *inode, struct file *file)
 	struct perf_persistent_view *view = file->private_data;
 
 	perf_persistent_release(&view->holder);
-	perf_persistent_put_user(view->event);
+	if (view->attached)
+		perf_persistent_put_user(view->event);
+	put_event(view->event);
 	kfree(view->counts);
 	kfree(view);
 
 	return 0;
 }
 
-/* An event that was attached belongs to the process that did so; in a session to none. */
-static bool view_is_owned(struct perf_event *event)
-{
-	struct task_struct *owner;
-
-	guard(rcu)();
-	/* As in perf_remove_from_owner() */
-	owner = smp_load_acquire(&event->owner);
-
-	return owner && same_thread_group(owner, current);
-}
-
 /*
  * Others who still have a view of an event that was attached could otherwise detach it,
  * own the session, and end the event.
  */
-static int view_may_detach(struct perf_event *event)
+static int view_may_detach(struct perf_persistent_view *view)
 {
-	if (view_is_owned(event) || perfmon_capable())
+	if (READ_ONCE(view->attached) || perfmon_capable())
 		return 0;
 
-	return perf_persistent_instance_of(event) ? -EEXIST : -EACCES;
+	return perf_persistent_instance_of(view->event) ? -EEXIST : -EACCES;
+}
+
+/* The event is used throughout, so that it does not end when the registry gives it up. */
+static long view_attach(struct perf_persistent_view *view, unsigned int cmd, unsigned long arg)
+{
+	struct perf_event *event = view->event;
+	long err;
+
+	if (!refcount_inc_not_zero(&event->persistent->users))
+		return -EINVAL;
+
+	err = perf_persistent_ioctl(&view->holder, event, cmd, arg);
+	if (err || xchg(&view->attached, true))
+		perf_persistent_put_user(event);
+
+	return err;
 }
 
 static long view_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
@@ -460,9 +472,11 @@ static long view_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 
 	ret = security_perf_event_write(view->event);
 	if (!ret && _IOC_NR(cmd) == _IOC_NR(PERF_EVENT_IOC_DETACH))
-		ret = view_may_detach(view->event);
+		ret = view_may_detach(view);
 	if (ret)
 		return ret;
+	if (cmd == PERF_EVENT_IOC_ATTACH)
+		return view_attach(view, cmd, arg);
 
 	ret = perf_persistent_ioctl(&view->holder, view->event, cmd, arg);
 	if (ret != -ENOIOCTLCMD)
@@ -479,28 +493,31 @@ static long view_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	case _IOC_NR(PERF_EVENT_IOC_ID):
 		id = view->event->id;
 		return copy_to_user((void __user *)arg, &id, sizeof(id)) ? -EFAULT : 0;
-	case _IOC_NR(PERF_EVENT_IOC_REFRESH):
-	case _IOC_NR(PERF_EVENT_IOC_PERIOD):
-	case _IOC_NR(PERF_EVENT_IOC_SET_OUTPUT):
-	case _IOC_NR(PERF_EVENT_IOC_SET_FILTER):
-	case _IOC_NR(PERF_EVENT_IOC_SET_BPF):
-	case _IOC_NR(PERF_EVENT_IOC_PAUSE_OUTPUT):
-	case _IOC_NR(PERF_EVENT_IOC_QUERY_BPF):
-	case _IOC_NR(PERF_EVENT_IOC_MODIFY_ATTRIBUTES):
-		return -EOPNOTSUPP;
 	default:
-		return -ENOTTY;
+		/* The others are for the session, or not for a view. */
+		return _IOC_NR(cmd) <= _IOC_NR(PERF_EVENT_IOC_MODIFY_ATTRIBUTES) ?
+		       -EOPNOTSUPP : -ENOTTY;
 	}
 }
 
-static struct file *perf_file_of(struct perf_event *event, int f_flags)
+static int map_release(struct inode *inode, struct file *file)
 {
-	struct file *file;
+	put_event(file->private_data);
 
-	refcount_inc(&event->persistent->users);
-	file = anon_inode_getfile("[perf_event]", &perf_fops, event, f_flags);
-	if (IS_ERR(file))
-		perf_persistent_put_user(event);
+	return 0;
+}
+
+/* The file of a mapping, which perf_mmap() and its operations take for the event's */
+static const struct file_operations map_fops = {
+	.release		= map_release,
+};
+
+static struct file *map_open(struct perf_event *event, int f_flags)
+{
+	struct file *file = anon_inode_getfile("[perf_event]", &map_fops, event, f_flags);
+
+	if (!IS_ERR(file))
+		atomic_long_inc(&event->refcount);
 
 	return file;
 }
@@ -508,26 +525,34 @@ static struct file *perf_file_of(struct perf_event *event, int f_flags)
 static int view_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct perf_persistent_view *view = file->private_data;
-	struct file *perf_file;
-	int err;
+	struct file *map_file;
+	int err = 0;
+
+	/* The rights to this event do not suffice for those that came to write to its buffer. */
+	if (view->alone && perf_persistent_shows_others(view->event) &&
+	    !perf_persistent_may_read_others(view->event))
+		return -EACCES;
 
 	/* Whoever moves data_tail decides what others get to see. */
-	err = view_is_owned(view->event) ? 0 : perf_persistent_may_write(view->event);
-	if (err && (vma->vm_flags & VM_WRITE))
+	if (!READ_ONCE(view->attached) || perf_persistent_instance_of(view->event))
+		err = perf_persistent_may_use(view->event, PERF_PERSISTENT_CONTROL);
+	/* If another has attached it, its next buffer is his; one that has ended gets none. */
+	if (err && ((vma->vm_flags & VM_WRITE) || (!view->event->persistent->ended &&
+						   !perf_persistent_instance_of(view->event))))
 		return err;
 	if (!(vma->vm_flags & VM_WRITE))
 		vm_flags_clear(vma, VM_MAYWRITE);
 
 	/* Without FMODE_WRITE, perf_mmap() makes no buffer: that would change the event. */
-	perf_file = perf_file_of(view->event, err ? O_RDONLY : O_RDWR);
-	if (IS_ERR(perf_file))
-		return PTR_ERR(perf_file);
+	map_file = map_open(view->event, err ? O_RDONLY : O_RDWR);
+	if (IS_ERR(map_file))
+		return PTR_ERR(map_file);
 
 	/* It takes a reference, and drops that of the view's file. */
-	vma_set_file(vma, perf_file);
-	fput(perf_file);
+	vma_set_file(vma, map_file);
+	fput(map_file);
 
-	return perf_fops.mmap(perf_file, vma);
+	return perf_fops.mmap(map_file, vma);
 }
 
 static void view_show_fdinfo(struct seq_file *m, struct file *file)
@@ -541,11 +566,8 @@ static void view_show_fdinfo(struct seq_file *m, struct file *file)
 	if (!inst)
 		return;
 
-	perf_persistent_session_show(inst->session, m);
-	seq_printf(m, "persistent-member:\t%u\n", inst->member->nr);
+	seq_printf(m, "persistent-id:\t%u\n", inst->session->id);
 	seq_printf(m, "persistent-instance:\t%u\n", inst->nr);
-	seq_printf(m, "persistent-cpu:\t%d\n", inst->key.cpu);
-	seq_printf(m, "persistent-state:\t%u\n", perf_persistent_state(view->event));
 }
 
 static const struct file_operations view_fops = {
@@ -558,9 +580,9 @@ static const struct file_operations view_fops = {
 	.show_fdinfo		= view_show_fdinfo,
 };
 
-/* Make a view; on success it takes over the caller's use of the event. */
+/* Make a view; on success it takes over the caller's reference to the event. */
 struct file *perf_persistent_view_open(struct perf_event *event,
-				       const struct perf_event_attr *attr, int f_flags)
+				       const struct perf_event_attr *attr, bool alone, int f_flags)
 {
 	struct perf_persistent_view *view = kzalloc_obj(*view, GFP_KERNEL_ACCOUNT);
 	struct file *file;
@@ -571,6 +593,8 @@ struct file *perf_persistent_view_open(struct perf_event *event,
 
 	view->event = event;
 	view->read_format = attr->read_format;
+	view->cred = current_cred();
+	view->alone = alone;
 	view->enabled = !attr->disabled;
 	mutex_init(&view->lock);
 

@@ -57,23 +57,28 @@ static int test__ids(struct test_suite *test __maybe_unused, int subtest __maybe
 	return TEST_OK;
 }
 
-/* Side-band is left out, and so is what is no TYPE:CONFIG. */
+/* Side-band is left out. */
 static int test__types(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	static const char expected[] =
 		"cpu-clock instructions L1-dcache-loads r1a8 breakpoint 77777:0xff";
-	char types[] = "1:0x0\n1:0x9\n0:0x1\n3:0x0\njunk\n4:0x1a8\n5:0x0\n77777:0xff";
-	char empty[] = "";
+	const struct persistent_types empty = {}, types = {
+		.nr   = 7,
+		.list = {
+			{ 1, 0 }, { 1, 9 }, { 0, 1 }, { 3, 0 }, { 4, 0x1a8 }, { 5, 0 },
+			{ 77777, 0xff },
+		},
+	};
 	struct strbuf sb;
 	int err, same;
 
 	strbuf_init(&sb, 0);
-	err = persistent__parse_types(types, ' ', &sb);
+	err = persistent_types__add_names(&types, ' ', &sb);
 	same = !strcmp(sb.buf, expected);
 	if (!same)
 		pr_debug("types: '%s'\n", sb.buf);
 	strbuf_setlen(&sb, 0);
-	err = persistent__parse_types(empty, ' ', &sb) ?: err;
+	err = persistent_types__add_names(&empty, ' ', &sb) ?: err;
 	same &= !sb.len;
 	strbuf_release(&sb);
 	TEST_ASSERT_VAL("types", !err && same);
@@ -115,9 +120,13 @@ static int test__states(struct test_suite *test __maybe_unused, int subtest __ma
 		{ .member = 1, .cpu = 0, .pid = -1 }, { .member = 1, .cpu = 2, .pid = -1 },
 		{ .member = 3, .cpu = 1, .pid = -1 }, { .member = 3, .cpu = 3, .pid = -1 },
 	};
+	struct persistent_info_member members[4] = {
+		[1].attr.type = PERF_TYPE_SOFTWARE, [3].attr.type = PERF_TYPE_SOFTWARE,
+	};
 	struct perf_persistent_query query = {};
 	char buf[64];
 	int nr = ARRAY_SIZE(instances);
+	struct persistent_info info = { .instances = instances, .nr = nr, .members = members };
 
 	persistent__scnprintf_state(buf, sizeof(buf), &query, instances, nr);
 	TEST_ASSERT_VAL(buf, !strcmp(buf, "enabled"));
@@ -131,13 +140,13 @@ static int test__states(struct test_suite *test __maybe_unused, int subtest __ma
 
 	persistent__scnprintf_cpus(buf, sizeof(buf), instances, nr);
 	TEST_ASSERT_VAL(buf, !strcmp(buf, "0-3"));
-	TEST_ASSERT_VAL("side-band only", persistent__drop_side_band("1:0x9\n1:0x9", instances,
-								     nr) == nr);
-	TEST_ASSERT_VAL("no side-band", persistent__drop_side_band("1:0x90\n1:0x0", instances,
-								   nr) == nr);
-	nr = persistent__drop_side_band("1:0x0\n1:0x9", instances, nr);
-	persistent__scnprintf_cpus(buf, sizeof(buf), instances, nr);
-	TEST_ASSERT_VAL(buf, nr == 2 && !strcmp(buf, "0,2"));
+	TEST_ASSERT_VAL("no side-band", persistent_info__sort_side_band(&info) == nr);
+	members[1].attr.config = PERF_COUNT_SW_DUMMY;
+	TEST_ASSERT_VAL("side-band", persistent_info__sort_side_band(&info) == 2);
+	persistent__scnprintf_cpus(buf, sizeof(buf), instances, 2);
+	TEST_ASSERT_VAL(buf, !strcmp(buf, "1,3"));
+	members[3].attr.config = PERF_COUNT_SW_DUMMY;
+	TEST_ASSERT_VAL("side-band only", persistent_info__sort_side_band(&info) == nr);
 	return TEST_OK;
 }
 

@@ -203,11 +203,11 @@ test_refused() {
 		must_fail "^${option%% *} is not supported" \
 			perf top --stdio -e "persistent/$name/" $option
 	done
-	for option in "-m 2" "-D 10" "--filter-pids 1"
+	for option in "-m 2" "-D 10" "--filter-pids 1" --no-inherit "--call-graph fp"
 	do
 		# shellcheck disable=SC2086
 		must_fail "^${option%% *} is not supported" \
-			perf trace -e "persistent/$name/" $option
+			perf trace -e "persistent/$name/" $option true
 	done
 	must_fail "^--control is not supported" \
 		perf record -e "persistent/$name/" -o "$dir/x" --control fd:1
@@ -215,7 +215,9 @@ test_refused() {
 	must_fail "modifiers" perf record -o "$dir/x" -e "persistent/$name/u" true
 	must_fail "filtered" perf record -o "$dir/x" -e "persistent/$name/" --filter 'pid == 1' true
 	must_fail "^-i is not supported" perf stat -e "persistent/$name/" -i true
-	for option in "-c 5" -i -n -s -W --all-user --phys-data
+	for option in "-c 5" -i -n -s -P -R -T -W --all-cgroups --all-user --kernel-callchains \
+		      --namespaces --no-buffering --phys-data --running-time --sample-cpu \
+		      --sample-mem-info --switch-events --user-callchains
 	do
 		# shellcheck disable=SC2086
 		must_fail "^${option%% *} .*with running sessions" \

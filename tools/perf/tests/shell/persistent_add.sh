@@ -158,6 +158,86 @@ test_recording() {
 	finish
 }
 
+# expect_samples NUMBER FILE
+expect_samples() {
+	perf script -F comm,event -i "$2" > "$dir/samples" 2> "$dir/err" ||
+		fail "$2 is unreadable: $(cat "$dir/err")"
+	is=$(grep -c "^ *syscall-basic *$call" "$dir/samples")
+	[ "$is" -eq "$1" ] || fail "$2 has $is samples and not $1: $(cat "$dir/err")"
+}
+
+test_flushed() {
+	begin "After something was added, a log is followed by another, and each is complete"
+	start_idle perf record --persistent="$name,discard" -c 1 -m 16 -e $call
+	must perf persistent flush -o "$dir/log" "$name"
+	for _ in 1 2
+	do
+		waiting "exec perf bench syscall basic -l 30"
+		must perf persistent add --pid $waiting "$name"
+		go
+		must_fail "$dir/log was begun before processes were added" \
+			perf persistent flush -o "$dir/log" --max-size 1G --until-full "$name"
+		must_succeed "renamed $dir/log to $dir/log.1" \
+			perf persistent flush -o "$dir/log" "$name"
+		must perf persistent flush -o "$dir/log" "$name"
+		expect_samples 30 "$dir/log"
+	done
+	expect_samples 30 "$dir/log.1"
+	expect_samples 0 "$dir/log.2"
+	[ -e "$dir/log.3" ] && fail "there is one more: $(ls "$dir")"
+	kill $idle
+	stop
+	finish
+}
+
+# is_comm NAME PID
+is_comm() {
+	[ "$(cat "/proc/$2/comm")" = "$1" ]
+}
+
+test_dropped() {
+	begin "What is dropped leaves no samples that perf cannot tell the event of"
+	sleep 1000 &
+	idle=$!
+	waiting "perf bench syscall basic -l 30; exec sleep 1000"
+	must perf record --persistent="$name" -c 1 -m 16 -e $call -p "$idle,$waiting"
+	touch "$dir/go"
+	wait_for is_comm sleep $waiting || fail "the process does not go on"
+	must perf persistent dump -o "$dir/dumped" "$name"
+	expect_samples 30 "$dir/dumped"
+	must perf persistent drop --pid $waiting "$name"
+	must perf persistent dump -o "$dir/dumped" "$name"
+	must perf record --history -e "persistent/$name/" -o "$dir/followed" -- true
+	expect_samples 0 "$dir/dumped"
+	expect_samples 0 "$dir/followed"
+	kill $idle $waiting
+	stop
+	finish
+}
+
+test_dropped_log() {
+	begin "What is left in a buffer with samples of what was dropped is in the next log"
+	bench="taskset 1 perf bench syscall basic -l 30"
+	waiting "$bench; exec sleep 1000"
+	stays=$waiting
+	waiting "until [ -e $dir/second ]; do sleep 0.1; done; $bench; exec sleep 1000"
+	must perf record --persistent="$name,discard" -c 1 -m 16 -e $call -p "$stays,$waiting"
+	must perf persistent flush -o "$dir/full" "$name"
+	size=$(($(wc -c < "$dir/full") + 1200))
+	touch "$dir/go"
+	wait_for is_comm sleep $stays || fail "the first does not go on"
+	touch "$dir/second"
+	wait_for is_comm sleep $waiting || fail "the second does not go on"
+	must perf persistent drop --pid $waiting "$name"
+	must_succeed "is full" \
+		perf persistent flush -o "$dir/full" --max-size ${size}B --until-full "$name"
+	must perf persistent flush -o "$dir/full" "$name"
+	expect_samples 30 "$dir/full"
+	kill $stays $waiting
+	stop
+	finish
+}
+
 # Both have their samples in the same buffers, which perf asks the first one about.
 test_followed() {
 	begin "Whoever reads a session goes on when one of its processes is dropped"
@@ -188,6 +268,25 @@ test_followed() {
 		[ "$is" -eq 30 ] || fail "$dropped: $is samples and not 30: $(cat "$dir/err")"
 		kill $idle
 	done
+	finish
+}
+
+test_left() {
+	begin "Whoever reads a session ends when those that were not dropped have exited"
+	sleep 1000 &
+	idle=$!
+	waiting true
+	must perf record --persistent="$name" -c 1 -m 16 -e $call -p "$idle,$waiting"
+	rm -f "$dir/followed"
+	perf record -e "persistent/$name/" -o "$dir/followed" > "$dir/follow" 2>&1 &
+	follower=$!
+	wait_for [ -s "$dir/followed" ] || fail "it does not start: $(cat "$dir/follow")"
+	must perf persistent drop --pid $idle "$name"
+	go
+	wait_for [ ! -e "/proc/$follower/fd/0" ] || { fail "it does not end"; kill $follower; }
+	wait $follower || fail "$(cat "$dir/follow")"
+	kill $idle
+	stop
 	finish
 }
 
@@ -558,7 +657,11 @@ test_threads
 test_descendants
 test_children
 test_recording
+test_flushed
+test_dropped
+test_dropped_log
 test_followed
+test_left
 test_opened
 test_replaced
 test_disabled

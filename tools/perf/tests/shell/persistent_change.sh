@@ -172,9 +172,9 @@ test_refused() {
 		perf persistent disable "$name" --event 99
 	for bad in 0 -1 1x "" 99999999999999999999
 	do
-		must_fail "^invalid period '$bad': use a number from 1$" \
+		must_fail "^invalid number '$bad' of --period: use one from 1$" \
 			perf persistent set "$name" --period "$bad"
-		must_fail "^invalid frequency '$bad': use a number from 1$" \
+		must_fail "^invalid number '$bad' of --freq: use one from 1$" \
 			perf persistent set "$name" --freq "$bad"
 	done
 	must_fail "cannot use --period with --freq" \

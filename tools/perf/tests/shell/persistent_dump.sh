@@ -70,6 +70,63 @@ test_pipe() {
 	finish
 }
 
+# has_data FILE: mappings that cannot be executed, of the shell that runs this
+has_data() {
+	perf script --show-mmap-events -i "$1" 2> "$dir/err" |
+		grep -q "PERF_RECORD_MMAP2 $$/$$: .* rw-p "
+}
+
+test_data() {
+	begin "With -d, tasks that are there have their mappings of data, and only then"
+	must perf record --persistent="$name-d" -d -a -e $exec_event -m 64
+	for session in "$name" "$name-d"
+	do
+		must perf persistent dump "$session" -o "$dir/$session"
+		must perf record -e "persistent/$session/" -o "$dir/follow-$session" true
+	done
+	for file in "$name" "follow-$name"
+	do
+		has_data "$dir/$file" && fail "$file has mappings of data"
+		has_data "$dir/$file-d" || fail "$file-d has none: $(cat "$dir/err")"
+	done
+	stop "$name-d"
+	finish
+}
+
+# bpf_programs FILE: their symbols
+bpf_programs() {
+	perf script --show-bpf-events -i "$1" 2> /dev/null |
+		grep -o "PERF_RECORD_KSYMBOL .* bpf_prog_.*" | sort
+}
+
+test_bpf() {
+	begin "BPF programs that were loaded before the session have symbols"
+	perf test -w bpf_program > "$dir/loaded" 2>&1 &
+	busy=$!
+	wait_for [ -s "$dir/loaded" ]
+	must perf record -a -e cpu-clock -o "$dir/data" true
+	bpf_programs "$dir/data" > "$dir/wanted"
+	if [ ! -s "$dir/wanted" ]
+	then
+		skip "no BPF program can be loaded and seen: $(cat "$dir/loaded")"
+		take_back
+		busy=
+		return
+	fi
+	must perf record --persistent="$name-bpf,discard" -a -e cpu-clock
+	must perf persistent dump "$name-bpf" -o "$dir/data"
+	must perf persistent flush "$name-bpf" -o "$dir/bpf-log"
+	for file in "$dir/data" "$dir/bpf-log"
+	do
+		bpf_programs "$file" | cmp -s - "$dir/wanted" ||
+			fail "$file has '$(bpf_programs "$file")'"
+	done
+	take_back
+	busy=
+	stop "$name-bpf"
+	finish
+}
+
 # The other programs are before the pause of 2 s, so "the last second" is without them.
 test_last() {
 	begin "--last has the samples of the last seconds, --max-size the newest that fit"
@@ -109,6 +166,10 @@ test_last() {
 			perf persistent dump --max-size "$bad" "$name" -o "$dir/none"
 	done
 	must_fail "invalid time 'soon'" perf persistent dump --last soon "$name" -o "$dir/none"
+	if [ "$(linux32 uname -m 2> /dev/null)" = i686 ]
+	then
+		must_fail "a kernel of 32 bits" linux32 perf persistent dump "$name" -o "$dir/none"
+	fi
 	[ -e "$dir/none" ] && fail "a file was left"
 	must perf persistent enable "$name"
 	finish
@@ -140,6 +201,35 @@ test_several() {
 	done
 	[ -e "$dir/all.$name-3" ] && fail "--all writes what only counts"
 	stop "$name" "$name-2" "$name-3"
+	finish
+}
+
+test_ended() {
+	begin "A session that ends while others are dumped is an error only if it was named"
+	start
+	start -2
+	bytes=$pmu/ids/$(perf persistent list -x, "$name-2" | cut -d, -f2)/buffer_bytes
+	mkfifo "$dir/fifo"
+	if ! mount --bind "$dir/fifo" "$bytes" 2> /dev/null
+	then
+		skip "cannot mount over $bytes"
+		stop "$name" "$name-2"
+		return
+	fi
+	rm -f "$dir"/all.*
+	id=$(($(sed 's/id=//' "$pmu/events/$name-2")))
+	perf persistent dump --all -o "$dir/all.%n" > "$dir/out" 2>&1 &
+	pid=$!
+	# It waits where it asks whether the second one has buffers.
+	wait_for [ -s "$dir/all.$name" ]
+	sleep 0.5
+	perf persistent stop "$name-2" > /dev/null
+	echo 65536 > "$dir/fifo" &
+	wait $pid || fail "$(cat "$dir/out")"
+	kill $! 2> /dev/null
+	and_says "cannot read session '$id': it has ended"
+	[ "$(ls "$dir"/all.*)" = "$dir/all.$name" ] || fail "$(ls "$dir")"
+	stop
 	finish
 }
 
@@ -235,6 +325,7 @@ test_stop() {
 	start
 	start -2
 	run_programs 3
+	must_fail "^-N needs --dump" perf persistent stop -N "$name"
 	must_fail "as --dump $dir/one.%n" \
 		perf persistent stop --dump "$dir/one" "$name" "$name-2"
 	must perf persistent stop --dump "$dir/%n.end" "$name" "$name-2"
@@ -346,8 +437,11 @@ need_tracepoints
 
 test_percent
 test_pipe
+test_data
+test_bpf
 test_last
 test_several
+test_ended
 test_flushed
 test_lost_names
 test_horizon

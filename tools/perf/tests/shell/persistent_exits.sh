@@ -209,6 +209,7 @@ test_refused() {
 	must_fail "^--exits needs" perf persistent read --exits -A "$name"
 	must_fail "^--exits needs" perf persistent read --exits -x, "$name"
 	must_fail "^--exits needs" perf persistent read --exits --openmetrics "$name"
+	must_fail "^--exits needs" perf persistent read --exits -v "$name"
 	exists "$name" && fail "something was started"
 	finish
 }

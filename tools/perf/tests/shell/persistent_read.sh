@@ -8,6 +8,11 @@
 . "$(dirname "$0")"/lib/persistent.sh
 
 exec_event=sched:sched_process_exec
+busy=
+
+take_back() {
+	[ -n "$busy" ] && kill "$busy" 2> /dev/null
+}
 
 count_execs() {
 	perf script -i "$1" 2> /dev/null | grep -c "$exec_event: *filename=$prog "
@@ -111,6 +116,32 @@ test_stat_interval() {
 	finish
 }
 
+# A process with events on each CPU moves to another one and back, and has more counters then.
+test_stat_shared() {
+	begin "perf stat -I scales each interval by itself where events take turns"
+	free_counters || return
+	taskset 1 sh -c "while :; do :; done" &
+	busy=$!
+	must perf record --persistent="$name-2" -m 1 -c 1000000000 \
+		-e "$(repeat "$free" cycles)" -p $busy
+	must perf stat --persistent="$name-3" -a -e "$(repeat $((free / 2)) cycles)"
+	perf stat -x, -o "$dir/stat" -I 500 --interval-count 6 -e "persistent/$name-2/" \
+		> "$dir/out" 2>&1 &
+	pid=$!
+	sleep 1
+	taskset -p 2 $busy > /dev/null
+	stop "$name-3"
+	sleep 1
+	taskset -p 1 $busy > /dev/null
+	wait $pid || fail "$(cat "$dir/out")"
+	kill $busy
+	busy=
+	stop "$name-2"
+	awk -F, '$2 ~ /^[0-9]/ { n++; wrong += $2 > 1e12 } END { exit wrong || !n }' \
+		"$dir/stat" || fail "$(cat "$dir/stat")"
+	finish
+}
+
 test_trace() {
 	begin "perf trace prints what runs meanwhile, with names, in order"
 	must perf trace -e "persistent/$name/" -o "$dir/trace" -- sh -c "$prog; $prog"
@@ -184,8 +215,9 @@ test_growth() {
 
 test_tiny_loop() {
 	begin "Following a buffer that is overwritten faster than it is read: nothing is torn"
-	must perf record --persistent="$name" -a -e cpu-clock -c 100000 -g -m 1
-	must perf record -e "persistent/$name/" -o "$dir/data" sleep 1
+	must perf record --persistent="$name" -a -e raw_syscalls:sys_enter -g -m 1
+	must perf record -e "persistent/$name/" -o "$dir/data" \
+		dd if=/dev/zero of=/dev/null bs=1 count=5000
 	grep -q "overwritten before they could be read: [1-9]" "$dir/out" ||
 		fail "nothing is said of what was overwritten"
 	perf script -i "$dir/data" > /dev/null 2> "$dir/err" || fail "it cannot be read"
@@ -337,6 +369,7 @@ test_switch_output
 stop
 test_history
 test_stat_interval
+test_stat_shared
 test_trace
 test_top
 test_readers

@@ -82,17 +82,6 @@ count_samples() {
 	perf script -F event -i "$dir/data" 2> /dev/null | grep -c "^ *$1:"
 }
 
-# repeat NUMBER EVENT: as -e takes it
-repeat() {
-	printf '%s' "$2"
-	i=1
-	while [ $i -lt "$1" ]
-	do
-		printf ',%s' "$2"
-		i=$((i + 1))
-	done
-}
-
 test_without_feature() {
 	begin "A kernel without persistent events is named as the reason"
 	must_fail CONFIG_PERF_EVENTS_PERSISTENT perf record --persistent="$name" -p $$ -e cpu-clock
@@ -552,12 +541,18 @@ test_refused() {
 			perf record --persistent="$name" -e cpu-clock $option
 	done
 	for option in "-o $dir/x" "-I 100" "-x," "-j" "-r 2" "-d" "-A -a" "--per-core -a" \
-		      "--per-thread" "--timeout 100" "--control fd:1" "-n" "-M IPC" "-C 0 -p $$"
+		      "--per-thread" "--timeout 100" "--control fd:1" "-n" "-M IPC" "-C 0 -p $$" \
+		      "--no-scale" "--hide-zero-events" "--percore-show-thread" "--no-csv-summary"
 	do
 		# shellcheck disable=SC2086
 		must_fail "^${option%%[ ,]*}.* is not supported with --persistent: ." \
 			perf stat --persistent="$name" -e cpu-clock $option
 	done
+	if perf check feature -q libtraceevent
+	then
+		must_fail "^--exclude-perf is not supported with --persistent: ." perf record \
+			--persistent="$name" -e sched:sched_switch --exclude-perf
+	fi
 	must_fail "record is not supported" perf stat record --persistent="$name" -o "$dir/x"
 	for event in duration_time user_time '{cpu-clock,page-faults}:W' cpu-clock:P
 	do
@@ -583,6 +578,8 @@ test_limits() {
 	must_fail "kernel.perf_event_persistent_max" \
 		perf stat --persistent="$name" -e cpu-clock,page-faults
 	restore
+	must_fail "not enough memory for its buffer, use a smaller -m$" \
+		perf record --persistent="$name" -a -m 256G -e cpu-clock
 	exists "$name" && fail "something was left"
 	finish
 }
@@ -659,8 +656,10 @@ test_no_equal_sign() {
 	begin "A name behind a blank is not taken for a command"
 	for tool in record stat
 	do
-		must_fail "no command '$name', did you mean --persistent=$name" \
+		must_fail "^did you mean --persistent=$name" \
 			perf $tool --persistent "$name" -e cpu-clock
+		and_says "^failed to run '$name': No such file or directory"
+		and_says "^nothing was left running"
 	done
 	must perf stat --persistent true
 	given=$(sed -n 's/^\(p[0-9]*\): id.*/\1/p' "$dir/out")

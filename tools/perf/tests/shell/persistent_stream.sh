@@ -111,6 +111,27 @@ test_until_full() {
 	finish
 }
 
+test_full_state() {
+	begin "If a status cannot remember what it tells, it knows what it told before"
+	fill
+	status --state "$dir/state"
+	says overrun "yes, [1-9][0-9]* samples lost"
+	chmod 640 "$dir/state"
+	cp "$dir/state" "$dir/before"
+	ls "$dir" > "$dir/files"
+	# A limit on the size of files does what a full disk does.
+	limit="trap '' XFSZ; ulimit -f 0; exec perf"
+	sh -c "$limit persistent status --state $dir/state $name" 2>&1 | cat > "$dir/out"
+	and_says "$dir/state: File too large"
+	cmp -s "$dir/state" "$dir/before" || fail "it has '$(cat "$dir/state")'"
+	[ "$(ls "$dir")" = "$(cat "$dir/files")" ] || fail "there is $(ls "$dir")"
+	status --state "$dir/state"
+	says overrun no
+	[ "$(stat -c %a "$dir/state")" = 640 ] || fail "its mode was changed"
+	stop
+	finish
+}
+
 is_consumed() {
 	! perf persistent flush -o "$log" "$name" > "$dir/out" 2>&1
 }
@@ -154,6 +175,15 @@ test_clear() {
 	says full no
 	says overrun no
 	stop
+	if [ "$(id -u)" -eq 0 ] && as_nobody true 2> /dev/null
+	then
+		fill
+		must perf persistent set --mode 0602 "$name"
+		must_succeed "without the right r" as_nobody perf persistent clear "$name"
+		status
+		says full "yes, 2 of 2 buffers"
+		stop
+	fi
 	finish
 }
 
@@ -213,12 +243,30 @@ test_log_until_full() {
 	status -i "$log"
 	says "log full" no
 	expect_execs 105 "$log"
-	must_fail "too small for a single record" \
+	must_fail "a log begins with [1-9][0-9]* bytes and needs room for a record" \
 		perf persistent flush -o "$dir/tiny" --max-size 1K --until-full "$name"
 	must_fail "needs --max-size" perf persistent flush -o "$log" --until-full "$name"
 	must_fail "not rotated" \
 		perf persistent flush -o "$log" --until-full --max-size 1M --keep 2 "$name"
 	must_fail "are for logs" perf persistent flush -o - --until-full "$name"
+	finish
+}
+
+test_size() {
+	begin "What a log begins with counts, and so do the formats of tracepoints"
+	must perf persistent flush -o "$dir/begun" "$name"
+	size=$(($(wc -c < "$dir/begun") + 4096))
+	run_programs 100
+	must_succeed "is full" \
+		perf persistent flush -o "$dir/tiny" --max-size ${size}B --until-full "$name"
+	is=$(wc -c < "$dir/tiny")
+	[ "$is" -le $size ] || fail "the log has $is of $size bytes"
+	and_says "appended $(awk "BEGIN { printf \"%.3f\", $is / 1048576 }") MB"
+	perf persistent dump -o - --max-size ${size}B "$name" > "$dir/pipe" 2> "$dir/out"
+	is=$(wc -c < "$dir/pipe")
+	[ "$is" -le $size ] || fail "the dump has $is of $size bytes"
+	must perf persistent flush -o "$dir/tiny" "$name"
+	expect_execs 100 "$dir/tiny"
 	finish
 }
 
@@ -337,6 +385,7 @@ need_feature
 
 test_loop
 test_until_full
+test_full_state
 test_flush_error
 test_clear
 test_json
@@ -345,6 +394,7 @@ test_many_events
 need_tracepoints
 
 test_log_until_full
+test_size
 test_stop
 test_flushing
 test_full_disk

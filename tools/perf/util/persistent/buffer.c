@@ -104,8 +104,11 @@ static int persistent_buffer__query_another(struct persistent_buffer *buffer,
 	int err, idx, thread;
 	struct evsel *evsel;
 
+	if (!buffer->evlist)
+		return -ENOENT;
+
 	evlist__for_each_persistent(buffer->evlist, evsel, idx, thread, instance) {
-		int fd = evsel__persistent_fd(evsel, idx, thread);
+		int fd = PERSISTENT_FD(evsel, idx, thread);
 
 		if (instance->info.buffer_id != buffer->id)
 			continue;
@@ -113,7 +116,6 @@ static int persistent_buffer__query_another(struct persistent_buffer *buffer,
 		if (err == -ENOENT)
 			continue;
 		buffer->fd = fd;
-		buffer->ask_all = true;
 		return err;
 	}
 	return -ENOENT;
@@ -275,7 +277,7 @@ static void persistent_buffer__copy(struct persistent_buffer *buffer, u64 from, 
 static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 {
 	struct perf_event_header *header;
-	u64 pos = 0, samples = 0;
+	u64 pos = 0;
 	char of[32];
 
 	while (pos + sizeof(*header) <= len) {
@@ -289,10 +291,8 @@ static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 		if (pos + header->size > len)
 			break;
 		pos += header->size;
-		samples += header->type == PERF_RECORD_SAMPLE;
 	}
 	buffer->len = pos;
-	buffer->samples = samples;
 	return 0;
 }
 
@@ -357,7 +357,6 @@ static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
 		return err;
 	}
 	buffer->len = 0;
-	buffer->samples = 0;
 	buffer->lost_bytes += head - buffer->cursor;
 	buffer->cursor = head;
 	return 0;
@@ -367,24 +366,25 @@ forged:
 	return -EBADMSG;
 }
 
-/* Move together what is to stay. */
-void persistent_buffer__keep(struct persistent_buffer *buffer, persistent_keep_t keep, u64 arg)
+/* Move together what is to stay. Returns how many records are not. */
+u64 persistent_buffer__keep(struct persistent_buffer *buffer, persistent_keep_t keep, u64 arg)
 {
 	union perf_event *event = NULL, *next = persistent_buffer__next(buffer, NULL);
-	u64 len = 0, samples = 0;
+	u64 len = 0, dropped = 0;
 
 	while ((event = next)) {
 		u16 size = event->header.size;
 
 		next = persistent_buffer__next(buffer, event);
 		if (keep(buffer->evlist, event, arg)) {
-			samples += event->header.type == PERF_RECORD_SAMPLE;
 			memmove(buffer->data + len, event, size);
 			len += size;
+		} else {
+			dropped++;
 		}
 	}
 	buffer->len = len;
-	buffer->samples = samples;
+	return dropped;
 }
 
 static bool evlist__has_event(struct evlist *evlist, union perf_event *event,
@@ -395,7 +395,14 @@ static bool evlist__has_event(struct evlist *evlist, union perf_event *event,
 	return !evlist__event2id(evlist, event, &id) && evlist__id2sid(evlist, id);
 }
 
-/* The buffer may be shared with events of the session that were not chosen. */
+/* The buffer may be shared with events of the session that were not chosen, or dropped. */
+void persistent_buffer__leave_out_others(struct persistent_buffer *buffer)
+{
+	if (buffer->in_part)
+		persistent_buffer__keep(buffer, evlist__has_event, 0);
+}
+
+/* A consumer may give a part back, and so is to know all that the buffer has. */
 int persistent_buffer__read(struct persistent_buffer *buffer)
 {
 	int err = buffer->backward ? persistent_buffer__read_backward(buffer) :
@@ -403,7 +410,7 @@ int persistent_buffer__read(struct persistent_buffer *buffer)
 
 	/* What others write fills it as well. */
 	buffer->came = buffer->len;
-	if (!err && buffer->in_part)
-		persistent_buffer__keep(buffer, evlist__has_event, 0);
+	if (!err && !buffer->consumes)
+		persistent_buffer__leave_out_others(buffer);
 	return err;
 }

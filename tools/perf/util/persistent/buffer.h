@@ -19,7 +19,6 @@ union perf_event;
  * and nothing that is done here changes what they find, unless it consumes.
  *
  * @start:	    what lies before it was cleared
- * @ask_all:	    instances may have been dropped, which do not hang up
  * @lost_bytes:	    overwritten before this reader had them
  * @consumed_bytes: taken out by a consumer before this reader had them
  */
@@ -34,16 +33,13 @@ struct persistent_buffer {
 	bool				in_part;
 	bool				consumes;
 	bool				ended;
-	bool				ask_all;
 	bool				pending;
-	int				nr_polled;
 	struct perf_event_mmap_page	*base;
 	u64				size;
 	u64				start;
 	u64				cursor;
 	void				*data;
 	u64				len;
-	u64				samples;
 	u64				lost_bytes;
 	u64				consumed_bytes;
 	u64				came;
@@ -61,7 +57,8 @@ void persistent_buffer__begin(struct persistent_buffer *buffer);
 void persistent_buffer__exit(struct persistent_buffer *buffer);
 s64 persistent_buffer__behind(struct persistent_buffer *buffer, u64 pos, u64 other);
 int persistent_buffer__read(struct persistent_buffer *buffer);
-void persistent_buffer__keep(struct persistent_buffer *buffer, persistent_keep_t keep, u64 arg);
+u64 persistent_buffer__keep(struct persistent_buffer *buffer, persistent_keep_t keep, u64 arg);
+void persistent_buffer__leave_out_others(struct persistent_buffer *buffer);
 void persistent_buffer__consume(struct persistent_buffer *buffer);
 void persistent_buffer__consume_older(struct persistent_buffer *buffer, u64 keep);
 void persistent_buffer__munmap(struct mmap *map);

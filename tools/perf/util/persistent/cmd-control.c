@@ -10,11 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <linux/ring_buffer.h>
-#include <internal/lib.h>
 #include <subcmd/parse-options.h>
-#include <sys/mman.h>
 #include "debug.h"
 #include "info.h"
 #include "reader.h"
@@ -25,7 +24,7 @@ struct persistent_action {
 	const char	*verb;
 	const char	*done;
 	u32		flags;
-	int		(*fn)(struct persistent_info *info);
+	int		(*fn)(struct persistent_info *info, int fd);
 
 	const struct option *options;
 };
@@ -33,7 +32,7 @@ struct persistent_action {
 static bool control__has_side_band(struct persistent_info *info)
 {
 	for (u32 i = 0; i < info->nr_members; i++) {
-		if (info->members[i].known && persistent_info__is_side_band(info, i))
+		if (persistent_info__is_side_band(info, i))
 			return true;
 	}
 	return false;
@@ -64,44 +63,11 @@ static int control__set_in_order(struct persistent_info *info, int fd, int membe
 	return err ?: persistent__set(fd, &set);
 }
 
-static int control__set(struct persistent_info *info, int member, u32 flags)
-{
-	int err, fd = persistent__open_session(info->id);
-
-	if (fd < 0)
-		return fd;
-
-	err = control__set_in_order(info, fd, member, flags);
-	close(fd);
-	return err;
-}
-
-static int clear__map(struct persistent_buffer *buffer)
-{
-	struct perf_persistent_query query = {};
-	int err = persistent__query_opened(buffer->fd, &query);
-	void *base;
-
-	if (err || !query.buffer_pages || query.flags & PERF_PERSISTENT_OVERWRITE)
-		return err;
-
-	buffer->size = (u64)query.buffer_pages * page_size;
-	base = mmap(NULL, page_size + buffer->size, PROT_READ | PROT_WRITE, MAP_SHARED,
-		    buffer->fd, 0);
-	if (base == MAP_FAILED)
-		return -errno;
-	buffer->base = base;
-	buffer->consumes = true;
-	buffer->cursor = ring_buffer_read_head(buffer->base);
-	return 0;
-}
-
-/* Only buffers that are filled once are mapped. */
+/* Map the buffer of an instance, if it is a discard buffer: others need no room. */
 static int clear__add(struct persistent_reader *reader, struct persistent_info *info, int i)
 {
 	struct perf_persistent_info *instance = &info->instances[i];
-	bool side_band = info->members[instance->member].known &&
-			 persistent_info__is_side_band(info, instance->member);
+	bool side_band = persistent_info__is_side_band(info, instance->member);
 	struct persistent_buffer *buffer = persistent_reader__find(reader, instance->buffer_id);
 	int err;
 
@@ -113,15 +79,20 @@ static int clear__add(struct persistent_reader *reader, struct persistent_info *
 	}
 
 	buffer = &reader->buffers[reader->nr++];
-	buffer->id = instance->buffer_id;
-	buffer->side_band = side_band;
-	buffer->fd = persistent__open(info->id, instance->instance);
-	/* It has ended meanwhile, which is no fault of those that are left. */
-	if (buffer->fd < 0)
-		return buffer->fd == -ENOENT ? 0 : buffer->fd;
-	err = clear__map(buffer);
-	close(buffer->fd);
-	return err == -ENOENT ? 0 : err;
+	*buffer = (struct persistent_buffer) {
+		.id	   = instance->buffer_id,
+		.fd	   = persistent__open(info->id, instance->instance),
+		.side_band = side_band,
+		.consumes  = true,
+	};
+	err = buffer->fd < 0 ? buffer->fd : persistent_buffer__mmap(buffer, /*wait=*/false);
+	if (buffer->fd >= 0)
+		close(buffer->fd);
+	buffer->consumes = !err;
+	if (!err)
+		buffer->cursor = ring_buffer_read_head(buffer->base);
+	/* If it has ended meanwhile, that is no fault of those that are left. */
+	return err == -ENOENT || err == -EOPNOTSUPP ? 0 : err;
 }
 
 /*
@@ -129,7 +100,7 @@ static int clear__add(struct persistent_reader *reader, struct persistent_info *
  * place of the consumer is taken before anything is done, and what comes while it is done
  * stays in the buffers.
  */
-static int control__clear(struct persistent_info *info)
+static int control__clear(struct persistent_info *info, int fd)
 {
 	struct persistent_reader reader = {
 		.buffers = calloc(info->nr, sizeof(*reader.buffers)),
@@ -140,7 +111,7 @@ static int control__clear(struct persistent_info *info)
 	for (int i = 0; i < info->nr && !err; i++)
 		err = clear__add(&reader, info, i);
 	if (!err)
-		err = persistent__set_session(info->id, &set);
+		err = persistent__set(fd, &set);
 	if (!err)
 		persistent_reader__make_room(&reader);
 	persistent_reader__exit(&reader);
@@ -158,24 +129,17 @@ static struct persistent_dump stop_dump = { .option = "--dump" };
  * Hold the session, so that nothing is recorded between the dump and the end.
  * If the dump fails or is killed, the session goes on when the file is closed.
  */
-static int control__stop(struct persistent_info *info)
+static int control__stop(struct persistent_info *info, int fd)
 {
-	int err, fd;
+	int err;
 
 	if (!stop_dump.path)
 		return persistent__end(info->id);
 
-	fd = persistent__open_session(info->id);
-	if (fd < 0)
-		return fd;
-
 	err = control__set_in_order(info, fd, -1, PERF_PERSISTENT_SET_HOLD);
 	if (!err && persistent_dump__run(&stop_dump, info->id))
 		err = -ECANCELED;
-	if (!err)
-		err = persistent__end(info->id);
-	close(fd);
-	return err;
+	return err ?: persistent__end(info->id);
 }
 
 /* The dump itself may go to standard output. */
@@ -190,7 +154,6 @@ static const char *control_event;
 static const struct option control_options[] = {
 	OPT_BOOLEAN(0, "mine", &control_mine, "all sessions that belong to the caller"),
 	OPT_BOOLEAN(0, "all", &control_all, "all sessions, whoever they belong to"),
-	OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 	OPT_END()
 };
 
@@ -217,7 +180,7 @@ static const struct persistent_action actions[] = {
 static int persistent__act_id(const struct persistent_action *action, u32 id)
 {
 	struct persistent_info info;
-	int member = -1, err = persistent_info__init_control(&info, id);
+	int member = -1, fd = -1, err = persistent_info__init_control(&info, id);
 
 	if (!err && control_event) {
 		member = persistent_info__find_member(&info, control_event);
@@ -227,9 +190,15 @@ static int persistent__act_id(const struct persistent_action *action, u32 id)
 		}
 	}
 	if (!err) {
-		err = action->fn ? action->fn(&info) : control__set(&info, member, action->flags);
-		persistent_info__exit(&info);
+		fd = persistent__open_session(id);
+		err = min(fd, 0);
 	}
+	if (!err)
+		err = action->fn ? action->fn(&info, fd) :
+				   control__set_in_order(&info, fd, member, action->flags);
+	persistent_info__exit(&info);
+	if (fd >= 0)
+		close(fd);
 
 	/* Of all, one that ended since the list was read is left out. */
 	if ((control_mine || control_all) && (err == -ENOENT || err == -ESRCH))
@@ -275,6 +244,10 @@ int persistent_cmd__control(int argc, const char **argv, const char * const usag
 	if ((control_mine + control_all + !!argc) != 1)
 		usage_with_options_msg(usage, action->options,
 				       "give one of these: names, --mine or --all");
+	if (stop_dump.no_buildid_cache && !stop_dump.path) {
+		pr_err("-N needs --dump, which says what is written\n");
+		return -EINVAL;
+	}
 	if (stop_dump.path && persistent_dump__prepare(&stop_dump, argc != 1))
 		return -EINVAL;
 

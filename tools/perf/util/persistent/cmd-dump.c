@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +14,6 @@
 #include <unistd.h>
 #include <linux/kernel.h>
 #include <subcmd/parse-options.h>
-#include <sys/stat.h>
 #include "data.h"
 #include "debug.h"
 #include "output.h"
@@ -35,63 +32,6 @@ static void dump__interrupted(int sig)
 		unlink(dump_output.partial);
 	signal(sig, SIG_DFL);
 	raise(sig);
-}
-
-/* Tells every second how far it is, in a thread, so that no write need be cut in pieces. */
-struct dump_progress {
-	pthread_t	thread;
-	sem_t		stop;
-	struct timespec	next;
-	int		fd;
-	u64		total;
-	bool		started;
-	bool		shown;
-};
-
-static void *dump_progress__run(void *arg)
-{
-	const char *end = isatty(STDERR_FILENO) ? "\r" : "\n";
-	struct dump_progress *progress = arg;
-	struct stat st;
-	u64 total;
-
-	for (;;) {
-		/* The first time after a second: most snapshots take less. */
-		progress->next.tv_sec++;
-		if (!sem_timedwait(&progress->stop, &progress->next) || errno != ETIMEDOUT)
-			break;
-		if (fstat(progress->fd, &st))
-			break;
-		total = READ_ONCE(progress->total);
-		if (total)
-			fprintf(stderr, "[ perf persistent dump: %.3f of %.3f MB written ]%s",
-				min((u64)st.st_size, total) / 1048576.0, total / 1048576.0, end);
-		else
-			fprintf(stderr, "[ perf persistent dump: copying the buffers ]%s", end);
-		progress->shown = true;
-	}
-	return NULL;
-}
-
-static void dump_progress__start(struct dump_progress *progress)
-{
-	*progress = (struct dump_progress) { .fd = perf_data__fd(&dump_output.data) };
-	/* A pipe has no size, and its reader shows how far it is. */
-	if (quiet || dump_output.data.is_pipe)
-		return;
-	sem_init(&progress->stop, 0, 0);
-	clock_gettime(CLOCK_REALTIME, &progress->next);
-	progress->started = !pthread_create(&progress->thread, NULL, dump_progress__run, progress);
-}
-
-static void dump_progress__stop(struct dump_progress *progress)
-{
-	if (!progress->started)
-		return;
-	sem_post(&progress->stop);
-	pthread_join(progress->thread, NULL);
-	if (progress->shown && isatty(STDERR_FILENO))
-		fputc('\n', stderr);
 }
 
 static void dump__report(struct persistent_reader *reader, const char *name, u32 id)
@@ -125,27 +65,6 @@ static int dump__limit(const struct persistent_dump *dump, struct persistent_rea
 	return err ?: persistent_reader__keep_size(reader, size, dump->max_size);
 }
 
-static int dump__write_buffers(const struct persistent_dump *dump,
-			       struct persistent_reader *reader)
-{
-	struct dump_progress progress;
-	int err;
-
-	dump_progress__start(&progress);
-	err = persistent_reader__read(reader) ?:
-	      persistent_output__synthesize(&dump_output) ?:
-	      persistent_output__write_lost(&dump_output) ?:
-	      dump__limit(dump, reader);
-	persistent_reader__for_each(reader, buffer)
-		WRITE_ONCE(progress.total, progress.total + buffer->len);
-	if (!err) {
-		persistent_reader__find_horizon(reader);
-		err = persistent_output__write(&dump_output, reader);
-	}
-	dump_progress__stop(&progress);
-	return err;
-}
-
 static int dump__write(const struct persistent_dump *dump, struct persistent_reader *reader,
 		       const char *path)
 {
@@ -155,22 +74,17 @@ static int dump__write(const struct persistent_dump *dump, struct persistent_rea
 		return err;
 
 	dump_output.cache_build_ids = !dump->no_buildid_cache;
-	err = dump__write_buffers(dump, reader);
+	err = persistent_reader__read(reader) ?:
+	      persistent_output__synthesize(&dump_output) ?:
+	      persistent_output__write_lost(&dump_output) ?:
+	      dump__limit(dump, reader);
+	if (!err) {
+		persistent_reader__find_horizon(reader);
+		err = persistent_output__write(&dump_output, reader);
+	}
 	if (!err)
 		return persistent_output__close(&dump_output);
 	persistent_output__abort(&dump_output);
-	return err;
-}
-
-static int dump__write_session(const struct persistent_dump *dump, u32 id, const char *name,
-			       const char *path)
-{
-	struct persistent_reader reader = {};
-	int err = persistent_reader__open(&reader, id) ?: dump__write(dump, &reader, path);
-
-	if (!err)
-		dump__report(&reader, name, id);
-	persistent_reader__close(&reader);
 	return err;
 }
 
@@ -217,17 +131,23 @@ static int dump__expand_path(const struct persistent_dump *dump, const char *nam
 int persistent_dump__run(const struct persistent_dump *dump, u32 id)
 {
 	char name[PERF_PERSISTENT_NAME_MAX], path[PATH_MAX];
-	int err = persistent__check_buffer(id);
+	struct persistent_reader reader = {};
+	int err;
 
-	if (!persistent__name(id, name))
-		snprintf(name, sizeof(name), "%u", id);
+	persistent__name_or_id(id, name);
+	err = persistent__check_buffer(id) ?:
+	      dump__expand_path(dump, name, path, sizeof(path)) ?:
+	      persistent_reader__open(&reader, id) ?:
+	      dump__write(dump, &reader, path);
 	if (!err)
-		err = dump__expand_path(dump, name, path, sizeof(path));
-	return err ?: dump__write_session(dump, id, name, path);
+		dump__report(&reader, name, id);
+	persistent_reader__close(&reader);
+	return err;
 }
 
 static int dump__run_ids(const struct persistent_dump *dump, int argc, const char **argv)
 {
+	char name[PERF_PERSISTENT_NAME_MAX];
 	int done = 0, err;
 	u32 *ids;
 	int nr = persistent__choose(argc, argv, &ids, &err);
@@ -236,9 +156,14 @@ static int dump__run_ids(const struct persistent_dump *dump, int argc, const cha
 		return nr;
 
 	for (int i = 0; i < nr; i++) {
+		int ret;
+
 		if (!argc && !persistent__number(ids[i], "buffer_bytes"))
 			continue;
-		err = persistent_dump__run(dump, ids[i]) ?: err;
+		ret = persistent_dump__run(dump, ids[i]);
+		/* With --all, a session that has ended since it was listed is no error. */
+		if (ret && (argc || persistent__name(ids[i], name)))
+			err = ret;
 		done++;
 	}
 	free(ids);
@@ -278,10 +203,12 @@ int persistent_cmd__dump(int argc, const char **argv, const char * const usage[]
 		OPT_STRING('o', "output", &dump.path, "file",
 			   "output file name (default: perf.data, or perf.data.%n), - for stdout"),
 		OPT_BOOLEAN(0, "all", &dump.all, "dump all that have buffers"),
-		OPT_STRING(0, "last", &dump.last_str, "time",
-			   "only the samples of the last <time>, e.g. 30s"),
-		OPT_STRING(0, "max-size", &dump.max_size_str, "size",
-			   "only the newest samples that fit, e.g. 10M"),
+		OPT_CALLBACK(0, "last", &dump.last, "time",
+			     "only the samples of the last <time>, e.g. 30s",
+			     persistent_option__time),
+		OPT_CALLBACK(0, "max-size", &dump.max_size, "size",
+			     "only the newest samples that fit, e.g. 10M",
+			     persistent_option__size),
 		OPT_BOOLEAN('N', "no-buildid-cache", &dump.no_buildid_cache,
 			    "do not update the buildid cache (default; --buildid-cache does)"),
 		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
@@ -289,7 +216,6 @@ int persistent_cmd__dump(int argc, const char **argv, const char * const usage[]
 		OPT_END()
 	};
 	bool several;
-	int err;
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (dump.all == !!argc)
@@ -299,8 +225,5 @@ int persistent_cmd__dump(int argc, const char **argv, const char * const usage[]
 		dump.path = several ? "perf.data.%n" : "perf.data";
 	if (quiet)
 		perf_quiet_option();
-	err = persistent__check_time("--last", dump.last_str, &dump.last) ?:
-	      persistent__parse_size("--max-size", dump.max_size_str, &dump.max_size) ?:
-	      persistent_dump__prepare(&dump, several);
-	return err ?: dump__run_ids(&dump, argc, argv);
+	return persistent_dump__prepare(&dump, several) ?: dump__run_ids(&dump, argc, argv);
 }

@@ -24,8 +24,6 @@
 
 /* What was asked for; 0 where there is no limit */
 struct persistent_rotation {
-	const char	*max_size_str;
-	const char	*max_age_str;
 	u64		max_size;
 	u64		max_age;
 	unsigned int	keep;
@@ -99,38 +97,33 @@ static int flush__write_lost(struct persistent_flush *flush)
 static int flush__commit(struct persistent_flush *flush)
 {
 	struct persistent_reader *reader = &flush->reader;
-	int err;
 
 	for (int i = 0; i < reader->nr; i++)
 		*persistent_log__mark(&flush->log, LOG_POSITION, reader->buffers[i].id) =
 			reader->buffers[i].cursor;
 	/* LOG_MISSING is there since the log was begun. */
 	*persistent_log__mark(&flush->log, LOG_MISSING, 0) += flush->output.lost;
-	err = persistent_log__set(&flush->log, LOG_FULL, flush->full) ?:
-	      persistent_log__set(&flush->log, LOG_ERROR, 0) ?:
-	      persistent_log__commit(&flush->log);
-	if (err)
-		return err;
-	persistent_reader__make_room(reader);
-	return 0;
+	return persistent_log__set(&flush->log, LOG_FULL, flush->full) ?:
+	       persistent_log__set(&flush->log, LOG_ERROR, 0) ?:
+	       persistent_log__commit(&flush->log);
 }
 
-/* Nothing remembers what was lost before, so all that was lost is told each time. */
-static int flush__write_stdout(struct persistent_flush *flush)
+/*
+ * Whether events joined the session since the log was written to. It says in its beginning
+ * which events there are: perf reads the formats of tracepoints once only.
+ */
+static int flush__has_new(struct persistent_flush *flush)
 {
-	int err = persistent_output__open(&flush->output, flush->reader.evlist, "-");
+	struct persistent_log *log = &flush->log;
+	struct persistent_instance *instance;
+	int idx, thread, nr = log->nr_marks;
+	struct evsel *evsel;
 
-	if (err)
-		return err;
-
-	persistent_reader__skip(&flush->reader);
-	err = persistent_output__synthesize(&flush->output) ?:
-	      persistent_reader__read(&flush->reader) ?:
-	      persistent_output__write_lost(&flush->output) ?:
-	      persistent_output__write(&flush->output, &flush->reader);
-	if (!err)
-		persistent_reader__make_room(&flush->reader);
-	return err;
+	evlist__for_each_persistent(flush->reader.evlist, evsel, idx, thread, instance) {
+		if (!persistent_log__mark(log, LOG_LOST, instance->info.event_id))
+			return -ENOMEM;
+	}
+	return log->nr_marks > nr;
 }
 
 static int flush__rotate(struct persistent_flush *flush)
@@ -138,14 +131,22 @@ static int flush__rotate(struct persistent_flush *flush)
 	struct persistent_rotation *rotation = &flush->rotation;
 	struct persistent_log *log = &flush->log;
 	bool due = rotation->max_age && persistent_log__age(log) >= rotation->max_age;
+	int err, has_new = flush__has_new(flush);
 	u64 size = log->size;
-	int err;
+
+	if (has_new < 0 || !size)
+		return min(has_new, 0);
+	if (has_new && rotation->until_full) {
+		pr_err("%s was begun before processes were added: choose another log\n",
+		       log->path);
+		return -EEXIST;
+	}
 
 	/* About: more may come before it is read. */
 	persistent_reader__for_each(&flush->reader, buffer)
 		size += ring_buffer_read_head(buffer->base) - buffer->cursor;
 	due |= rotation->max_size && size > rotation->max_size;
-	if (!due || !log->size || rotation->until_full)
+	if (!has_new && (!due || rotation->until_full))
 		return 0;
 
 	err = persistent_log__rotate(log, rotation->keep);
@@ -166,13 +167,15 @@ static int flush__fit(struct persistent_flush *flush)
 						    flush->log.size + flush->output.bytes,
 						    rotation->max_size, &flush->full);
 	if (err > 0 && !flush->log.size) {
-		pr_err("--max-size %s: too small for a single record\n", rotation->max_size_str);
+		pr_err("--max-size: a log begins with %llu bytes and needs room for a record\n",
+		       (unsigned long long)flush->output.bytes);
 		return -EFBIG;
 	}
 	return err;
 }
 
-static int flush__write_log(struct persistent_flush *flush)
+/* Nothing remembers what was written to standard output: it is a new log each time. */
+static int flush__write_records(struct persistent_flush *flush)
 {
 	struct persistent_log *log = &flush->log;
 	int err = flush__set_cursors(flush) ?: flush__rotate(flush);
@@ -187,8 +190,7 @@ static int flush__write_log(struct persistent_flush *flush)
 	return err ?: persistent_reader__read(&flush->reader) ?:
 		      flush__write_lost(flush) ?:
 		      flush__fit(flush) ?:
-		      persistent_output__write(&flush->output, &flush->reader) ?:
-		      flush__commit(flush);
+		      persistent_output__write(&flush->output, &flush->reader);
 }
 
 /* How it ended is beside the log, for 'perf persistent status'. */
@@ -201,7 +203,7 @@ static int flush__append(struct persistent_flush *flush)
 
 	if (err)
 		return err;
-	err = flush__write_log(flush);
+	err = flush__write_records(flush) ?: flush__commit(flush);
 	if (err > 0) {
 		flush->output.bytes = 0;
 		flush->output.lost = 0;
@@ -217,8 +219,11 @@ static int flush__write(struct persistent_flush *flush, const char *path)
 {
 	int err;
 
-	if (!strcmp(path, "-"))
-		return flush__write_stdout(flush);
+	if (!strcmp(path, "-")) {
+		flush->log.path = "standard output";
+		flush->log.fd = dup(STDOUT_FILENO);
+		return flush__write_records(flush);
+	}
 
 	err = persistent_log__open(&flush->log, path);
 	if (err)
@@ -277,8 +282,10 @@ static int flush__run(u32 id, const char *path, const struct persistent_rotation
 		flush__note_error(id, path, err);
 	else
 		err = flush__write(&flush, path);
-	if (!err)
+	if (!err) {
+		persistent_reader__make_room(&flush.reader);
 		flush__report(&flush);
+	}
 
 	persistent_output__abort(&flush.output);
 	persistent_reader__close(&flush.reader);
@@ -286,17 +293,12 @@ static int flush__run(u32 id, const char *path, const struct persistent_rotation
 	return err;
 }
 
-static int flush__check(const char *path, struct persistent_rotation *rotation)
+static int flush__check(const char *path, const struct persistent_rotation *rotation)
 {
-	int err = persistent__parse_size("--max-size", rotation->max_size_str,
-					 &rotation->max_size) ?:
-		  persistent__check_time("--max-age", rotation->max_age_str, &rotation->max_age);
 	bool rotates = rotation->max_size || rotation->max_age;
 	bool keeps = rotation->keep != LOG_KEEP_ALL;
 	bool until_full = rotation->until_full;
 
-	if (err)
-		return err;
 	if (!path || !*path)
 		pr_err("missing log: use -o <log>\n");
 	else if (!strcmp(path, "-") && (rotates || keeps || until_full))
@@ -320,10 +322,12 @@ int persistent_cmd__flush(int argc, const char **argv, const char * const usage[
 	const char *path = NULL;
 	const struct option options[] = {
 		OPT_STRING('o', "output", &path, "log", "file to append to, - for stdout"),
-		OPT_STRING(0, "max-size", &rotation.max_size_str, "size",
-			   "rotate a log that would become larger, e.g. 10M"),
-		OPT_STRING(0, "max-age", &rotation.max_age_str, "time",
-			   "rotate a log that was begun so long ago, e.g. 1h"),
+		OPT_CALLBACK(0, "max-size", &rotation.max_size, "size",
+			     "rotate a log that would become larger, e.g. 10M",
+			     persistent_option__size),
+		OPT_CALLBACK(0, "max-age", &rotation.max_age, "time",
+			     "rotate a log that was begun so long ago, e.g. 1h",
+			     persistent_option__time),
 		OPT_UINTEGER(0, "keep", &rotation.keep,
 			     "how many rotated logs to keep (default: all)"),
 		OPT_BOOLEAN(0, "until-full", &rotation.until_full,

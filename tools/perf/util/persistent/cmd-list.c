@@ -26,68 +26,91 @@
 #include "term.h"
 #include "units.h"
 
+/* The last column, that of the events, is as long as they are. */
+enum list_column {
+	LIST_NAME, LIST_ID, LIST_OWNER, LIST_STATE, LIST_TARGET, LIST_AGE, LIST_LEFT, LIST_BUFFER,
+	LIST_LOST, LIST_EVENTS,
+};
+
+static const char * const list_titles[] = {
+	"NAME", "ID", "OWNER", "STATE", "TARGET", "AGE", "LEFT", "BUFFER", "LOST", "EVENTS",
+};
+
 /*
- * A session of the list. What sysfs tells is always there, and the instances if
- * the caller may read it: without, nr is a negative error, and so is includes_guests.
+ * A session of the list. What sysfs tells is always there.
+ *
+ * @err: why the caller may not read it, or 0: then @info has all of it, and else the name, the
+ *	 age and the time to live
+ * @nr:	 how many instances are not of side-band, or a negative error if @info has none
+ * @includes_guests: negative if that is not for the caller to know
  */
 struct list_entry {
 	u32				id;
-	char				name[PERF_PERSISTENT_NAME_MAX];
 	char				owner[64];
 	char				cpus[4096];
-	u64				age;
-	u64				left;
 	u64				bytes;
 	u64				lost;
 	char				*events;
 	int				includes_guests;
+	int				err;
 	int				nr;
-	struct perf_persistent_query	query;
-	struct perf_persistent_info	*instances;
+	struct persistent_info		info;
+	char				columns[LIST_EVENTS][64];
 };
 
-/* Returns 0, or -ENOENT if it has ended. */
-static int list_entry__ask(struct list_entry *entry, const char *types)
+static int list_entry__includes_guests(struct list_entry *entry,
+				       const struct persistent_types *types)
 {
+	bool includes = false;
+
+	if (entry->err)
+		return persistent_types__have_cpu_pmu(types) ? entry->err : 0;
+	for (u32 i = 0; i < entry->info.nr_members; i++)
+		includes |= entry->info.members[i].known &&
+			    persistent_info__includes_guests(&entry->info, i);
+	return includes;
+}
+
+/* Returns 0, or -ENOENT if it has ended. */
+static int list_entry__ask(struct list_entry *entry)
+{
+	struct persistent_info *info = &entry->info;
 	u32 id = entry->id;
 
-	entry->nr = persistent__instances(id, &entry->query, &entry->instances);
-	if (entry->nr > 0) {
-		entry->nr = persistent__drop_side_band(types, entry->instances, entry->nr);
-		persistent__scnprintf_cpus(entry->cpus, sizeof(entry->cpus), entry->instances,
+	entry->err = persistent_info__init(info, id);
+	if (entry->err == -ENOENT)
+		return -ENOENT;
+	entry->nr = entry->err ? persistent_info__init_types(info, id) : 0;
+	if (!entry->nr) {
+		entry->nr = persistent_info__sort_side_band(info);
+		persistent__scnprintf_cpus(entry->cpus, sizeof(entry->cpus), info->instances,
 					   entry->nr);
-		scnprintf(entry->name, sizeof(entry->name), "%s", entry->query.name);
-		entry->age = entry->query.age;
-		entry->left = entry->query.ttl;
 		return 0;
 	}
 
-	entry->age = persistent__number(id, "age");
-	entry->left = persistent__number(id, "time_left");
-	return persistent__name(id, entry->name) &&
+	info->query.age = persistent__number(id, "age");
+	info->query.ttl = persistent__number(id, "time_left");
+	return persistent__name(id, info->query.name) &&
 	       persistent__value(id, "cpus", entry->cpus, sizeof(entry->cpus)) >= 0 ? 0 : -ENOENT;
 }
 
 static void list_entry__exit(struct list_entry *entry)
 {
 	zfree(&entry->events);
-	zfree(&entry->instances);
+	persistent_info__exit(&entry->info);
 }
 
 static int list_entry__init(struct list_entry *entry, u32 id)
 {
 	struct strbuf events = STRBUF_INIT;
-	char types[4096];
+	struct persistent_types types;
 
 	*entry = (struct list_entry) { .id = id };
-	if (persistent__value(id, "types", types, sizeof(types)) < 0 ||
-	    list_entry__ask(entry, types))
+	if (persistent_types__read(&types, id) || list_entry__ask(entry))
 		return -ENOENT;
 
-	/* Only what may be such is opened. */
-	if (persistent__types_have_cpu_pmu(types))
-		entry->includes_guests = persistent__includes_guests(id);
-	if (!persistent__parse_types(types, '\n', &events))
+	entry->includes_guests = list_entry__includes_guests(entry, &types);
+	if (!persistent_types__add_names(&types, '\n', &events))
 		entry->events = strdup(events.buf);
 	strbuf_release(&events);
 	if (!entry->events) {
@@ -102,20 +125,11 @@ static int list_entry__init(struct list_entry *entry, u32 id)
 
 /* Table */
 
-enum list_column {
-	LIST_NAME, LIST_ID, LIST_OWNER, LIST_STATE, LIST_TARGET, LIST_AGE, LIST_LEFT, LIST_BUFFER,
-	LIST_LOST, LIST_EVENTS, LIST_COLUMNS,
-};
-
-static const char * const list_titles[] = {
-	"NAME", "ID", "OWNER", "STATE", "TARGET", "AGE", "LEFT", "BUFFER", "LOST", "EVENTS",
-};
-
 /* Behind the events, where one of them keeps KVM from giving guests the PMU */
 #define INCLUDES_GUESTS	" [includes guests]"
 
-/* Numbers are aligned to the right; the last column has no width. */
-static const int list_align[] = { -1, 1, -1, -1, -1, 1, 1, 1, 1, 0 };
+/* Numbers are aligned to the right. */
+static const int list_align[] = { -1, 1, -1, -1, -1, 1, 1, 1, 1 };
 
 /* A list of CPUs that is longer is shown as their number. */
 #define TARGET_SIZE	20
@@ -125,7 +139,8 @@ static void list_entry__scnprintf_state(const struct list_entry *entry, char *bu
 	if (entry->nr < 0)
 		scnprintf(buf, size, "-");
 	else
-		persistent__scnprintf_state(buf, size, &entry->query, entry->instances, entry->nr);
+		persistent__scnprintf_state(buf, size, &entry->info.query,
+					    entry->info.instances, entry->nr);
 }
 
 static void scnprintf_age(char *buf, size_t size, u64 ns)
@@ -142,61 +157,34 @@ static void scnprintf_age(char *buf, size_t size, u64 ns)
 		scnprintf(buf, size, "%lud%02luh", secs / 86400, secs / 3600 % 24);
 }
 
-struct list_row {
-	u32	id;
-	bool	includes_guests;
-	char	*columns[LIST_COLUMNS];
-};
-
-static int list_row__init(struct list_row *row, u32 id)
+static void list_entry__fill_columns(struct list_entry *entry)
 {
-	char nr[16], state[64], target[TARGET_SIZE], age[32], left[32] = "-", bytes[32], lost[32];
-	struct list_entry entry;
-	int err = list_entry__init(&entry, id);
+	char (*columns)[sizeof(entry->columns[0])] = entry->columns;
+	const size_t size = sizeof(entry->columns[0]);
 
-	if (err)
-		return err;
-
-	scnprintf(nr, sizeof(nr), "%u", id);
-	list_entry__scnprintf_state(&entry, state, sizeof(state));
-	persistent__scnprintf_target(target, sizeof(target), entry.instances, entry.nr, entry.cpus);
-	scnprintf_age(age, sizeof(age), entry.age);
-	if (entry.left)
-		scnprintf_age(left, sizeof(left), entry.left);
-	unit_number__scnprintf(bytes, sizeof(bytes), entry.bytes);
-	scnprintf(lost, sizeof(lost), "%llu", (unsigned long long)entry.lost);
-	*row = (struct list_row) {
-		.id		 = id,
-		.includes_guests = entry.includes_guests > 0,
-		.columns	 = {
-			strdup(entry.name), strdup(nr), strdup(entry.owner), strdup(state),
-			strdup(target), strdup(age), strdup(left), strdup(bytes), strdup(lost),
-			strdup(entry.events),
-		},
-	};
-	list_entry__exit(&entry);
-	for (int i = 0; i < LIST_COLUMNS; i++)
-		err = row->columns[i] ? err : -ENOMEM;
-	return err;
+	scnprintf(columns[LIST_NAME], size, "%s", entry->info.query.name);
+	scnprintf(columns[LIST_ID], size, "%u", entry->id);
+	scnprintf(columns[LIST_OWNER], size, "%s", entry->owner);
+	list_entry__scnprintf_state(entry, columns[LIST_STATE], size);
+	persistent__scnprintf_target(columns[LIST_TARGET], TARGET_SIZE, entry->info.instances,
+				     entry->nr, entry->cpus);
+	scnprintf_age(columns[LIST_AGE], size, entry->info.query.age);
+	scnprintf(columns[LIST_LEFT], size, "-");
+	if (entry->info.query.ttl)
+		scnprintf_age(columns[LIST_LEFT], size, entry->info.query.ttl);
+	unit_number__scnprintf(columns[LIST_BUFFER], size, entry->bytes);
+	scnprintf(columns[LIST_LOST], size, "%llu", (unsigned long long)entry->lost);
 }
 
-static void list_row__print(const char * const columns[], const int widths[])
+static void list_entry__print(const struct list_entry *entry, const int widths[], int room)
 {
+	const char *mark = entry->includes_guests > 0 ? INCLUDES_GUESTS : "";
+	char *fit = persistent__fit_events(entry->events,
+					   room ? max(room - (int)strlen(mark), 1) : 0);
+
 	for (int i = 0; i < LIST_EVENTS; i++)
-		printf("%*s  ", list_align[i] * widths[i], columns[i]);
-	printf("%s", columns[LIST_EVENTS]);
-}
-
-static void list_row__print_session(struct list_row *row, const int widths[], int room)
-{
-	const char *mark = row->includes_guests ? INCLUDES_GUESTS : "";
-	char *events = row->columns[LIST_EVENTS];
-	char *fit = persistent__fit_events(events, room ? max(room - (int)strlen(mark), 1) : 0);
-
-	row->columns[LIST_EVENTS] = fit ?: events;
-	list_row__print((const char * const *)row->columns, widths);
-	printf("%s\n", mark);
-	row->columns[LIST_EVENTS] = events;
+		printf("%*s  ", list_align[i] * widths[i], entry->columns[i]);
+	printf("%s%s\n", fit ?: entry->events, mark);
 	free(fit);
 }
 
@@ -257,52 +245,41 @@ static void list__print_member(struct persistent_info *info, u32 member,
 	}
 }
 
-static void list__print_details(u32 id)
+static void list_entry__print_details(struct list_entry *entry)
 {
 	char group[64], mode[PERSISTENT_MODE_SIZE], buf[STRERR_BUFSIZE];
+	struct persistent_info *info = &entry->info;
 	struct persistent_answer details;
-	struct persistent_info info;
-	int err = persistent_info__init(&info, id);
+	u32 id = entry->id;
 
-	/* It has ended since it was listed. */
-	if (err == -ENOENT)
-		return;
 	printf("    mode %s, group %s\n", persistent__mode(persistent__number(id, "mode"), mode),
 	       persistent__group(persistent__number(id, "gid"), group, sizeof(group)));
-	if (err) {
+	if (entry->err) {
 		printf("    details not shown: %s\n",
-		       persistent__strerror(id, err, buf, sizeof(buf)));
+		       persistent__strerror(id, entry->err, buf, sizeof(buf)));
 		return;
 	}
-	for (u32 i = 0; i < info.nr_members; i++) {
-		if (info.members[i].known)
-			list__print_member(&info, i, &details);
+	for (u32 i = 0; i < info->nr_members; i++) {
+		if (info->members[i].known)
+			list__print_member(info, i, &details);
 	}
-	persistent_info__exit(&info);
 }
 
 /* A list of CPUs has commas, so blanks go between its ranges. */
-static void list__separated(u32 *ids, int nr, const char *sep)
+static void list_entry__print_separated(struct list_entry *entry, const char *sep)
 {
-	struct list_entry entry;
-	char state[64], target[sizeof(entry.cpus) + 64];
+	const struct perf_persistent_query *query = &entry->info.query;
+	char state[64], target[sizeof(entry->cpus) + 64];
 
-	for (int i = 0; i < nr; i++) {
-		/* It may have ended since its id was read. */
-		if (list_entry__init(&entry, ids[i]))
-			continue;
-		list_entry__scnprintf_state(&entry, state, sizeof(state));
-		persistent__scnprintf_target(target, sizeof(target), entry.instances, entry.nr,
-					     entry.cpus);
-		strreplace(target, ',', ' ');
-		strreplace(entry.events, '\n', ' ');
-		printf("%s%s%u%s%s%s%s%s%s%s%llu%s%llu%s%llu%s%llu%s%s\n", entry.name, sep,
-		       entry.id, sep, entry.owner, sep, state, sep, target, sep,
-		       (unsigned long long)entry.age, sep, (unsigned long long)entry.left, sep,
-		       (unsigned long long)entry.bytes, sep, (unsigned long long)entry.lost, sep,
-		       entry.events);
-		list_entry__exit(&entry);
-	}
+	list_entry__scnprintf_state(entry, state, sizeof(state));
+	persistent__scnprintf_target(target, sizeof(target), entry->info.instances, entry->nr,
+				     entry->cpus);
+	strreplace(target, ',', ' ');
+	strreplace(entry->events, '\n', ' ');
+	printf("%s%s%u%s%s%s%s%s%s%s%llu%s%llu%s%llu%s%llu%s%s\n", query->name, sep, entry->id, sep,
+	       entry->owner, sep, state, sep, target, sep, (unsigned long long)query->age, sep,
+	       (unsigned long long)query->ttl, sep, (unsigned long long)entry->bytes, sep,
+	       (unsigned long long)entry->lost, sep, entry->events);
 }
 
 /* The columns that are left for the events; 0 if there is no end of them. */
@@ -320,49 +297,28 @@ static int list__room(const int widths[])
 	return max_t(int, room, strlen(list_titles[LIST_EVENTS]));
 }
 
-static void list__print_table(struct list_row *rows, int nr, const struct persistent_print *print)
+static void list__print_table(struct list_entry *entries, int nr, bool details)
 {
-	int room, widths[LIST_COLUMNS];
+	int room, widths[LIST_EVENTS];
 
-	for (int i = 0; i < LIST_COLUMNS; i++) {
+	for (int i = 0; i < nr; i++)
+		list_entry__fill_columns(&entries[i]);
+	for (int i = 0; i < LIST_EVENTS; i++) {
 		widths[i] = strlen(list_titles[i]);
 		for (int j = 0; j < nr; j++)
-			widths[i] = max_t(int, widths[i], strlen(rows[j].columns[i]));
+			widths[i] = max_t(int, widths[i], strlen(entries[j].columns[i]));
 	}
 	room = list__room(widths);
 
-	if (nr) {
-		list_row__print(list_titles, widths);
-		printf("\n");
-	}
+	for (int i = 0; nr && i < LIST_EVENTS; i++)
+		printf("%*s  ", list_align[i] * widths[i], list_titles[i]);
+	if (nr)
+		printf("%s\n", list_titles[LIST_EVENTS]);
 	for (int i = 0; i < nr; i++) {
-		list_row__print_session(&rows[i], widths, room);
-		if (print->details)
-			list__print_details(rows[i].id);
+		list_entry__print(&entries[i], widths, room);
+		if (details)
+			list_entry__print_details(&entries[i]);
 	}
-}
-
-static int list__table(u32 *ids, int nr, const struct persistent_print *print)
-{
-	struct list_row *rows = calloc(nr ?: 1, sizeof(*rows));
-	int err = 0, n = 0;
-
-	if (!rows)
-		return -ENOMEM;
-
-	for (int i = 0; i < nr && err != -ENOMEM; i++) {
-		err = list_row__init(&rows[n], ids[i]);
-		n += !err;
-	}
-	if (err != -ENOMEM)
-		list__print_table(rows, n, print);
-
-	for (int i = 0; i < nr; i++) {
-		for (int j = 0; j < LIST_COLUMNS; j++)
-			free(rows[i].columns[j]);
-	}
-	free(rows);
-	return err == -ENOMEM ? err : 0;
 }
 
 /* JSON: the keys have hyphens, as those of perf stat -j. */
@@ -430,21 +386,20 @@ static void json__member(struct json_out *out, struct persistent_info *info, u32
 }
 
 /* Whoever is not entitled has no "members". */
-static void json__members(struct json_out *out, u32 id)
+static void json__members(struct json_out *out, struct list_entry *entry)
 {
+	struct persistent_info *info = &entry->info;
 	struct persistent_answer details;
-	struct persistent_info info;
 
-	if (persistent_info__init(&info, id))
+	if (entry->err)
 		return;
 
 	json_out__begin(out, "members", '[');
-	for (u32 i = 0; i < info.nr_members; i++) {
-		if (info.members[i].known)
-			json__member(out, &info, i, &details);
+	for (u32 i = 0; i < info->nr_members; i++) {
+		if (info->members[i].known)
+			json__member(out, info, i, &details);
 	}
 	json_out__end(out, ']');
-	persistent_info__exit(&info);
 }
 
 /* Whoever is not entitled has none of it. */
@@ -456,15 +411,15 @@ static void json__instances(struct json_out *out, const struct list_entry *entry
 	if (entry->nr < 0)
 		return;
 
-	persistent__count_states(entry->instances, entry->nr, nrs);
-	json_out__bool(out, "setting-up", entry->query.flags & PERF_PERSISTENT_UNCOMMITTED);
+	persistent__count_states(entry->info.instances, entry->nr, nrs);
+	json_out__bool(out, "setting-up", entry->info.query.flags & PERF_PERSISTENT_UNCOMMITTED);
 	json_out__begin(out, "states", '{');
 	for (u32 i = 0; i < PERSISTENT_STATES; i++) {
 		if (nrs[i])
 			json_out__number(out, persistent__state(i), nrs[i]);
 	}
 	json_out__end(out, '}');
-	persistent__scnprintf_target(target, sizeof(target), entry->instances, entry->nr,
+	persistent__scnprintf_target(target, sizeof(target), entry->info.instances, entry->nr,
 				     entry->cpus);
 	json_out__string(out, "target", target);
 }
@@ -484,11 +439,12 @@ static void json__events(struct json_out *out, struct list_entry *entry)
 		json_out__bool(out, "includes-guests", entry->includes_guests);
 }
 
-static void json__entry(struct json_out *out, struct list_entry *entry)
+static void list_entry__json(struct list_entry *entry, struct json_out *out, bool details)
 {
 	char mode[16] = "";
 
-	json_out__string(out, "name", entry->name);
+	json_out__begin(out, NULL, '{');
+	json_out__string(out, "name", entry->info.query.name);
 	json_out__number(out, "id", entry->id);
 	json_out__string(out, "owner", entry->owner);
 	json_out__number(out, "uid", persistent__number(entry->id, "uid"));
@@ -497,54 +453,72 @@ static void json__entry(struct json_out *out, struct list_entry *entry)
 	json_out__string(out, "mode", mode);
 	json_out__string(out, "cpus", entry->cpus);
 	json__instances(out, entry);
-	json_out__number(out, "age", entry->age);
-	if (entry->left)
-		json_out__number(out, "time-left", entry->left);
+	json_out__number(out, "age", entry->info.query.age);
+	if (entry->info.query.ttl)
+		json_out__number(out, "time-left", entry->info.query.ttl);
 	json_out__number(out, "buffer-bytes", entry->bytes);
 	json_out__number(out, "lost", entry->lost);
 	json_out__number(out, "nr-members", persistent__number(entry->id, "members"));
 	json_out__number(out, "nr-instances", persistent__number(entry->id, "instances"));
 	json__events(out, entry);
+	if (details)
+		json__members(out, entry);
+	json_out__end(out, '}');
 }
 
-static void list__json(u32 *ids, int nr, bool details)
+static void list__print_json(struct list_entry *entries, int nr, bool details)
 {
 	struct json_out out = { .fp = stdout };
-	struct list_entry entry;
 
 	json_out__begin(&out, NULL, '[');
-	for (int i = 0; i < nr; i++) {
-		/* It may have ended since its id was read. */
-		if (list_entry__init(&entry, ids[i]))
-			continue;
-		json_out__begin(&out, NULL, '{');
-		json__entry(&out, &entry);
-		if (details)
-			json__members(&out, ids[i]);
-		json_out__end(&out, '}');
-		list_entry__exit(&entry);
-	}
+	for (int i = 0; i < nr; i++)
+		list_entry__json(&entries[i], &out, details);
 	json_out__end(&out, ']');
+}
+
+static void list__print(struct list_entry *entries, int nr, const struct persistent_print *print)
+{
+	if (print->json)
+		list__print_json(entries, nr, print->details);
+	else if (!print->separator)
+		list__print_table(entries, nr, print->details);
+	for (int i = 0; print->separator && i < nr; i++)
+		list_entry__print_separated(&entries[i], print->separator);
+}
+
+static int list__sessions(u32 *ids, int nr, const struct persistent_print *print)
+{
+	struct list_entry *entries = calloc(nr ?: 1, sizeof(*entries));
+	int err = 0, n = 0;
+
+	if (!entries)
+		return -ENOMEM;
+
+	/* One may have ended since its id was read. */
+	for (int i = 0; i < nr && err != -ENOMEM; i++) {
+		err = list_entry__init(&entries[n], ids[i]);
+		n += !err;
+	}
+	if (err != -ENOMEM)
+		list__print(entries, n, print);
+
+	for (int i = 0; i < n; i++)
+		list_entry__exit(&entries[i]);
+	free(entries);
+	return err == -ENOMEM ? err : 0;
 }
 
 static int list__run(int argc, const char **argv, const struct persistent_print *print,
 		     bool counters)
 {
-	int missing, err = 0;
+	int missing, err;
 	u32 *ids;
 	int nr = persistent__choose(argc, argv, &ids, &missing);
 
 	if (nr < 0)
 		return nr;
 
-	if (counters)
-		err = list__counters(ids, nr);
-	else if (print->json)
-		list__json(ids, nr, print->details);
-	else if (print->separator)
-		list__separated(ids, nr, print->separator);
-	else
-		err = list__table(ids, nr, print);
+	err = counters ? list__counters(ids, nr) : list__sessions(ids, nr, print);
 	free(ids);
 	return err ?: missing;
 }
@@ -577,13 +551,17 @@ int persistent_cmd__list(int argc, const char **argv, const char * const usage[]
 	};
 
 	argc = parse_options(argc, argv, options, usage, 0);
+	print.details = verbose > 0;
 	if (persistent_print__check(&print))
 		return -EINVAL;
-	if (counters && (print.json || print.separator || argc)) {
-		pr_err("--counters cannot be used with -j, -x or names\n");
+	if (print.separator && print.details) {
+		pr_err("-v and -x cannot be used together: -v -j has all that -v shows\n");
+		return -EINVAL;
+	}
+	if (counters && (print.json || print.separator || print.details || argc)) {
+		pr_err("--counters cannot be used with -j, -v, -x or names\n");
 		return -EINVAL;
 	}
 
-	print.details = verbose > 0;
 	return list__run(argc, argv, &print, counters);
 }

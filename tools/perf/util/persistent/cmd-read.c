@@ -47,36 +47,61 @@ static bool instance__is_task_on_cpu(const struct perf_persistent_info *instance
 	return instance->pid != -1 && instance->cpu != -1;
 }
 
-/* The times of a member's tasks: how long they ran, and had a counter for it */
-static int persistent_read__task_times(struct persistent_read *read_counts, u32 nr, u64 *ena,
-				       u64 *run)
+static int instance__cmp_task(const void *a, const void *b)
 {
-	struct persistent_info *info = &read_counts->info;
-	int max_cpu = -1;
-	u64 *cpus;
+	const struct perf_persistent_info *l = a, *r = b;
 
-	for (int i = 0; i < info->nr; i++)
-		max_cpu = max(max_cpu, info->instances[i].cpu);
-	cpus = calloc(max_cpu + 2, sizeof(*cpus));
-	if (!cpus)
-		return -ENOMEM;
+	return (l->member > r->member) - (l->member < r->member) ?: l->tgid - r->tgid ?:
+	       l->pid - r->pid;
+}
 
-	*run = 0;
-	for (int i = 0; i < info->nr; i++) {
-		const struct perf_persistent_info *instance = &info->instances[i];
+static int instance__cmp(const void *a, const void *b)
+{
+	const struct perf_persistent_info *l = a, *r = b;
 
-		if (instance->member != nr || !instance__is_task_on_cpu(instance))
+	return instance__cmp_task(a, b) ?: l->cpu - r->cpu ?: (int)l->instance - (int)r->instance;
+}
+
+/*
+ * Share the times of a task's event among its CPUs. Tasks of other pid namespaces all have
+ * pid 0 and cannot be told apart: add up their times on each CPU.
+ */
+static void task__share_times(struct perf_persistent_info *instances, int nr)
+{
+	struct persistent_times times = {};
+	struct perf_counts_values count;
+	u64 ena = 0, run = 0;
+
+	for (int i = 0; i < nr; i++) {
+		count = instance__counts(&instances[i]);
+		ena += count.ena;
+		run += count.run;
+		if (i + 1 < nr && instances[i + 1].cpu == instances[i].cpu)
 			continue;
-		cpus[instance->cpu] += instance__counts(instance).ena;
-		*run += instance__counts(instance).run;
+		persistent_times__add(&times, ena, run);
+		ena = 0;
+		run = 0;
 	}
+	for (int i = 0; i < nr; i++) {
+		count = instance__counts(&instances[i]);
+		persistent_times__share(&times, &count);
+		instances[i].time_enabled = count.ena;
+	}
+}
 
-	/* They were not enabled at quite the same time. */
-	*ena = UINT64_MAX;
-	for (int i = 0; i <= max_cpu; i++)
-		*ena = cpus[i] ? min(*ena, cpus[i]) : *ena;
-	free(cpus);
-	return 0;
+/* Scale each task by its own times. This sorts the instances by member and task. */
+static void persistent_info__share_times(struct persistent_info *info)
+{
+	struct perf_persistent_info *instances = info->instances;
+
+	qsort(instances, info->nr, sizeof(*instances), instance__cmp);
+	for (int from = 0, to; from < info->nr; from = to) {
+		to = from + 1;
+		while (to < info->nr && !instance__cmp_task(&instances[from], &instances[to]))
+			to++;
+		if (instance__is_task_on_cpu(&instances[from]))
+			task__share_times(&instances[from], to - from);
+	}
 }
 
 static double read_line__percent(const struct read_line *line)
@@ -188,67 +213,41 @@ static void read_line__add(struct read_line *sum, const struct read_line *line)
 }
 
 static void read_line__set_counts(struct read_line *line,
-				  const struct perf_persistent_info *instance, u64 ena, u64 run)
+				  const struct perf_persistent_info *instance)
 {
 	line->counts = instance__counts(instance);
 	line->raw = line->counts.val;
-	if (instance__is_task_on_cpu(instance))
-		persistent__share_times(&line->counts, ena, run);
 	perf_counts_values__scale(&line->counts, /*scale=*/true, NULL);
 }
 
-static int instance__cmp_process(const void *a, const void *b)
+/* The instances are sorted by member and process. */
+static bool persistent_info__ends_process(const struct persistent_info *info, int i)
 {
-	const struct perf_persistent_info *l = a, *r = b;
+	const struct perf_persistent_info *instance = &info->instances[i];
 
-	return (l->member > r->member) - (l->member < r->member) ?: l->tgid - r->tgid;
+	return i + 1 == info->nr || instance[1].member != instance->member ||
+	       instance[1].tgid != instance->tgid;
 }
 
-/* Adds up the instances of a member, and prints the sum of each process. */
-static int persistent_read__processes(struct persistent_read *read_counts, struct read_line *sum)
-{
-	struct persistent_info *info = &read_counts->info;
-	struct perf_persistent_info *instance = info->instances, *end = instance + info->nr;
-	u64 ena, run;
-	int err = persistent_read__task_times(read_counts, sum->member, &ena, &run);
-
-	qsort(instance, info->nr, sizeof(*instance), instance__cmp_process);
-	while (instance < end && instance->member != sum->member)
-		instance++;
-	while (!err && instance < end && instance->member == sum->member) {
-		struct read_line process = *sum, line;
-
-		process.process = instance->tgid;
-		process.raw = 0;
-		process.counts = (struct perf_counts_values) {};
-		do {
-			read_line__set_counts(&line, instance, ena, run);
-			read_line__add(&process, &line);
-		} while (++instance < end && instance->member == sum->member &&
-			 instance->tgid == process.process);
-		err = persistent_read__line(read_counts, &process);
-		read_line__add(sum, &process);
-	}
-	return err;
-}
-
-/* Adds up the instances of a member, or with -A prints each. */
+/* Adds up the instances of a member, and prints each with -A, or the sum of each process. */
 static int persistent_read__instances(struct persistent_read *read_counts, struct read_line *sum,
 				      struct persistent_answer *details)
 {
-	bool no_aggr = read_counts->print->no_aggr, ask = true;
+	bool no_aggr = read_counts->print->no_aggr, ask = sum->process < 0;
 	struct persistent_info *info = &read_counts->info;
-	u64 ena, run;
-	int err = persistent_read__task_times(read_counts, sum->member, &ena, &run);
+	struct read_line line, part, none = *sum;
+	int err = 0;
 
+	none.details = no_aggr ? details : NULL;
+	part = none;
 	for (int i = 0; i < info->nr && !err; i++) {
-		struct read_line line = *sum;
+		const struct perf_persistent_info *instance = &info->instances[i];
 
-		if (info->instances[i].member != sum->member)
+		if (instance->member != sum->member)
 			continue;
 
 		/* The cgroup of one stands for all, unless each is shown. */
-		err = ask ? persistent__details(info->id, info->instances[i].instance, details) : 0;
+		err = ask ? persistent__details(info->id, instance->instance, details) : 0;
 		/* It has ended meanwhile, which is no fault of those that are left. */
 		if (err == -ENOENT) {
 			err = 0;
@@ -257,54 +256,40 @@ static int persistent_read__instances(struct persistent_read *read_counts, struc
 		if (err)
 			break;
 		ask = no_aggr;
-		line.details = no_aggr ? details : NULL;
-		read_line__set_counts(&line, &info->instances[i], ena, run);
-		if (no_aggr)
-			err = persistent_read__line(read_counts, &line);
+		read_line__set_counts(&line, instance);
 		read_line__add(sum, &line);
+		read_line__add(&part, &line);
+		if (!no_aggr && (sum->process < 0 || !persistent_info__ends_process(info, i)))
+			continue;
+		part.process = instance->tgid;
+		err = persistent_read__line(read_counts, &part);
+		part = none;
 	}
 	return err;
 }
 
-static int persistent_read__member(struct persistent_read *read_counts, u32 nr,
-				   struct persistent_answer *details)
+static int persistent_read__member(struct persistent_read *read_counts, u32 nr)
 {
 	struct persistent_info_member *member = &read_counts->info.members[nr];
+	struct persistent_answer details;
 	struct read_line sum = {
 		.session = read_counts->info.name,
 		.id	 = read_counts->info.id,
 		.member	 = nr,
 		.label	 = member->label,
-		.cgroup	 = details->cgroup,
+		.cgroup	 = details.cgroup,
 		.process = -1,
 	};
 	int err;
 
-	details->cgroup[0] = '\0';
+	details.cgroup[0] = '\0';
 	sum.scale = persistent__parse_unit(member->label, &member->attr, sum.unit,
 					   sizeof(sum.unit));
-	if (read_counts->print->per_process && read_counts->info.instances[0].pid != -1) {
+	if (read_counts->print->per_process && read_counts->info.instances[0].pid != -1)
 		sum.process = 0;
-		err = persistent_read__processes(read_counts, &sum);
-	} else {
-		err = persistent_read__instances(read_counts, &sum, details);
-	}
+	err = persistent_read__instances(read_counts, &sum, &details);
 	if (!err && !read_counts->print->no_aggr)
 		err = persistent_read__line(read_counts, &sum);
-	return err;
-}
-
-static int persistent_read__members(struct persistent_read *read_counts)
-{
-	struct persistent_info *info = &read_counts->info;
-	struct persistent_answer details;
-	int err = 0;
-
-	for (u32 i = 0; i < info->nr_members && !err; i++) {
-		if (info->members[i].known && (read_counts->print->details ||
-					       !persistent_info__is_side_band(info, i)))
-			err = persistent_read__member(read_counts, i, &details);
-	}
 	return err;
 }
 
@@ -348,16 +333,26 @@ static void persistent_read__end(struct persistent_read *read_counts)
 
 static int persistent_read__id(struct persistent_read *read_counts, u32 id, bool named)
 {
-	int err = persistent_info__init(&read_counts->info, id);
+	struct persistent_info *info = &read_counts->info;
+	bool side_band = read_counts->print->details;
+	int err = persistent_info__init(info, id);
 
 	if (!err) {
+		persistent_info__share_times(info);
 		persistent_read__begin(read_counts);
-		err = persistent_read__members(read_counts);
+		for (u32 i = 0; i < info->nr_members && !err; i++) {
+			if (info->members[i].known &&
+			    (side_band || !persistent_info__is_side_band(info, i)))
+				err = persistent_read__member(read_counts, i);
+		}
 		persistent_read__end(read_counts);
 	}
+	/* It ended after its instances were listed. */
+	if (err == -ESRCH)
+		err = -ENOENT;
 	if (err && (named || err != -ENOENT))
-		persistent__error("read", id, read_counts->info.name, 'r', err);
-	persistent_info__exit(&read_counts->info);
+		persistent__error("read", id, info->name, 'r', err);
+	persistent_info__exit(info);
 	return err;
 }
 
@@ -427,6 +422,7 @@ int persistent_cmd__read(int argc, const char **argv, const char * const usage[]
 	};
 
 	argc = parse_options(argc, argv, options, usage, 0);
+	print.details = verbose > 0;
 	if (persistent_print__check(&print))
 		return -EINVAL;
 	if (print.openmetrics && (print.json || print.separator)) {
@@ -439,11 +435,11 @@ int persistent_cmd__read(int argc, const char **argv, const char * const usage[]
 		return -EINVAL;
 	}
 
-	if (print.exits && (!argc || print.no_aggr || print.separator || print.openmetrics)) {
-		pr_err("--exits needs the name of a session, and no -A, -x or --openmetrics\n");
+	if (print.exits && (!argc || print.no_aggr || print.details || print.separator ||
+			    print.openmetrics)) {
+		pr_err("--exits needs the name of a session, and no -A, -v, -x or --openmetrics\n");
 		return -EINVAL;
 	}
 
-	print.details = verbose > 0;
 	return persistent_read__run(argc, argv, &print);
 }

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <linux/bitmap.h>
-#include <linux/time64.h>
 #include <subcmd/parse-options.h>
 #include "debug.h"
 #include "info.h"
@@ -22,11 +21,6 @@
 #include "pmus.h"
 #include "registry.h"
 #include "start.h"
-
-#define HELD_TIMEOUT_MSEC	10000
-
-/* Members may come and go between the two places that tell of them. */
-#define MAX_TRIES		10
 
 /*
  * @names:   sessions that were named; without a PMU, all of their events are meant
@@ -58,7 +52,7 @@ static bool reserve__wants(const struct reserve *reserve, u32 type, u64 config)
 	struct perf_event_attr attr = { .size = sizeof(attr), .type = type, .config = config };
 	struct perf_pmu *pmu;
 
-	if (type == PERF_TYPE_SOFTWARE && config == PERF_COUNT_SW_DUMMY)
+	if (persistent__is_side_band(type, config))
 		return false;
 	if (!reserve->pmu)
 		return reserve->nr_names || persistent__is_cpu_pmu(type);
@@ -69,15 +63,12 @@ static bool reserve__wants(const struct reserve *reserve, u32 type, u64 config)
 /* Whether a session has an event that is meant, by the types that anybody may read; or -ENOENT */
 static int reserve__wants_session(const struct reserve *reserve, u32 id)
 {
-	char types[4096], *rest = types, *line;
-	unsigned long long config;
-	u32 type;
+	struct persistent_types types;
 
-	if (persistent__value(id, "types", types, sizeof(types)) < 0)
+	if (persistent_types__read(&types, id))
 		return -ENOENT;
-	while ((line = strsep(&rest, "\n"))) {
-		if (sscanf(line, "%u:%llx", &type, &config) == 2 &&
-		    reserve__wants(reserve, type, config))
+	for (int i = 0; i < types.nr; i++) {
+		if (reserve__wants(reserve, types.list[i].type, types.list[i].config))
 			return 1;
 	}
 	return 0;
@@ -86,11 +77,7 @@ static int reserve__wants_session(const struct reserve *reserve, u32 id)
 static int reserve__choose_members(const struct reserve *reserve, struct reserve_session *session)
 {
 	struct persistent_info *info = &session->info;
-	int err, tries = 0;
-
-	do {
-		err = persistent_info__init_types(info, session->id);
-	} while (err == -EAGAIN && ++tries < MAX_TRIES);
+	int err = persistent_info__init_types(info, session->id);
 
 	session->all = true;
 	for (u32 i = 0; !err && i < info->nr_members; i++) {
@@ -103,49 +90,10 @@ static int reserve__choose_members(const struct reserve *reserve, struct reserve
 	return err;
 }
 
-static bool instance__stands_still(const struct perf_persistent_info *instance)
-{
-	switch (instance->state) {
-	case PERF_PERSISTENT_STATE_ENABLED:
-	case PERF_PERSISTENT_STATE_DISABLED:
-	case PERF_PERSISTENT_STATE_ERROR:
-		return false;
-	default:
-		return true;
-	}
-}
-
-/* Returns how many instances are not held yet, or a negative error. */
-static int session__count_unheld(const struct reserve_session *session)
-{
-	struct perf_persistent_info *instances;
-	struct perf_persistent_query query;
-	int nr = persistent__query_instances(session->fd, &query, &instances), unheld = 0;
-
-	for (int i = 0; i < nr; i++) {
-		if (session->all ||
-		    test_bit(instances[i].member % PERSISTENT_MAX_MEMBERS, session->members))
-			unheld += !instance__stands_still(&instances[i]);
-	}
-	free(instances);
-	return nr < 0 ? nr : unheld;
-}
-
-/* An instance that joins right now is held when it has joined. */
-static int session__wait_until_held(const struct reserve_session *session)
-{
-	int unheld;
-
-	for (int i = 0; i < HELD_TIMEOUT_MSEC; i++) {
-		unheld = session__count_unheld(session);
-		if (unheld <= 0)
-			return unheld;
-		usleep(USEC_PER_MSEC);
-	}
-	return -ETIMEDOUT;
-}
-
-/* All of it at once if that is meant: then it is all that joins later, too. */
+/*
+ * All of it at once if that is meant: then it is all that joins later, too. The events stand
+ * still on all CPUs when the kernel returns.
+ */
 static int session__hold(const struct reserve_session *session)
 {
 	struct perf_persistent_set set = { .flags = PERF_PERSISTENT_SET_HOLD };
@@ -187,9 +135,7 @@ static int reserve__hold(const struct reserve *reserve, struct reserve_session *
 	session->fd = persistent__open_session(session->id);
 	if (session->fd < 0)
 		return session->fd;
-	err = reserve__choose_members(reserve, session) ?:
-	      session__hold(session) ?:
-	      session__wait_until_held(session);
+	err = reserve__choose_members(reserve, session) ?: session__hold(session);
 	return err ?: 1;
 }
 
@@ -205,15 +151,9 @@ static int reserve__hold_id(const struct reserve *reserve, u32 id)
 	persistent_info__exit(&session.info);
 	if (ret >= 0)
 		return ret;
-	if (!persistent__name(id, name)) {
-		if (!reserve->nr_names)
-			return 0;
-		snprintf(name, sizeof(name), "%u", id);
-	}
-	if (ret != -ETIMEDOUT)
-		return persistent__error("hold", id, name, 'x', ret);
-	pr_err("cannot hold session '%s': timed out waiting for it to be held\n", name);
-	return ret;
+	if (!persistent__name_or_id(id, name) && !reserve->nr_names)
+		return 0;
+	return persistent__error("hold", id, name, 'x', ret);
 }
 
 /* All are tried, so that all that cannot be held are said at once. */
@@ -297,34 +237,30 @@ static void reserve__to_null(int fd)
 	close(null);
 }
 
-static int reserve__foreground(const struct reserve *reserve)
+/* The command keeps the output of perf, which goes on without. */
+static int reserve__tell_ready(int ready)
 {
-	sigset_t wait, old;
-	pid_t pid;
-
-	reserve__block_signals(&wait, &old);
-	pid = reserve__spawn(reserve, &old);
-	return pid < 0 ? pid : reserve__wait(pid, &wait);
-}
-
-/* The command has its output where that of perf goes. */
-static int reserve__child(const struct reserve *reserve, int ready)
-{
-	sigset_t wait, old;
-	pid_t pid;
-
-	setsid();
-	reserve__to_null(STDIN_FILENO);
-	reserve__block_signals(&wait, &old);
-	pid = reserve__spawn(reserve, &old);
-	if (pid < 0)
-		return pid;
 	reserve__to_null(STDOUT_FILENO);
 	reserve__to_null(STDERR_FILENO);
 	if (write(ready, "", 1) != 1)
 		return -errno;
 	close(ready);
-	return reserve__wait(pid, &wait);
+	return 0;
+}
+
+/* @ready: pipe on which to report that the command was started, or -1 */
+static int reserve__run(const struct reserve *reserve, int ready)
+{
+	sigset_t wait, old;
+	pid_t pid;
+	int err;
+
+	reserve__block_signals(&wait, &old);
+	pid = reserve__spawn(reserve, &old);
+	if (pid < 0)
+		return pid;
+	err = ready < 0 ? 0 : reserve__tell_ready(ready);
+	return err ?: reserve__wait(pid, &wait);
 }
 
 /* Prints the pid of a process that holds the sessions from then on. */
@@ -343,7 +279,9 @@ static int reserve__background(const struct reserve *reserve)
 	}
 	if (!pid) {
 		close(ready[0]);
-		return reserve__child(reserve, ready[1]);
+		setsid();
+		reserve__to_null(STDIN_FILENO);
+		return reserve__run(reserve, ready[1]);
 	}
 
 	close(ready[1]);
@@ -353,18 +291,15 @@ static int reserve__background(const struct reserve *reserve)
 	return 0;
 }
 
-/* Without "--" the names end where there is no session of that name. */
+/* The names end where there is no session of that name; "--" after that is the command's. */
 static int reserve__parse(struct reserve *reserve, int argc, const char **argv)
 {
+	bool dashes;
 	int nr = 0;
-	bool dashes = false;
 
-	for (int i = 0; i < argc && !dashes; i++) {
-		dashes = !strcmp(argv[i], "--");
-		nr = dashes ? i : nr;
-	}
-	while (!dashes && nr < argc && persistent__exists(argv[nr]))
+	while (nr < argc && strcmp(argv[nr], "--") && persistent__exists(argv[nr]))
 		nr++;
+	dashes = nr < argc && !strcmp(argv[nr], "--");
 
 	reserve->names = argv;
 	reserve->nr_names = nr;
@@ -401,5 +336,5 @@ int persistent_cmd__reserve(int argc, const char **argv, const char * const usag
 	err = reserve__parse(&reserve, argc, argv) ?: reserve__hold_ids(&reserve);
 	if (err)
 		return err;
-	return reserve.background ? reserve__background(&reserve) : reserve__foreground(&reserve);
+	return reserve.background ? reserve__background(&reserve) : reserve__run(&reserve, -1);
 }

@@ -6,7 +6,6 @@
  */
 #include "cmd.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,6 @@
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include <linux/time64.h>
-#include <linux/zalloc.h>
 #include <api/fs/fs.h>
 #include <subcmd/parse-options.h>
 #include "debug.h"
@@ -24,16 +22,17 @@
 #include "strbuf.h"
 
 /*
- * What the events of a session get, as it was typed; NULL where nothing was. The text is
- * the whole new filter.
+ * The new name, and what the events of a session get, as it was typed; NULL or 0 where nothing
+ * was. The text is the whole new filter.
  */
 struct persistent_change {
+	const char	*name;
 	const char	*event;
 	const char	*filter;
 	const char	*add_filter;
 	bool		drop_filter;
-	const char	*period;
-	const char	*freq;
+	u64		period;
+	u64		freq;
 	char		*text;
 };
 
@@ -65,23 +64,19 @@ static int change__check_options(const struct persistent_change *change)
 static int persistent_change__parse(struct persistent_change *change,
 				    struct perf_persistent_set *set)
 {
-	const char *value = change->period ?: change->freq;
 	int err = change__check_options(change);
 
-	if (err)
-		return err;
+	if (!err && change->name) {
+		set->flags |= PERF_PERSISTENT_SET_NAME;
+		set->name = (u64)(unsigned long)change->name;
+		err = persistent_spec__check_name("--name ", change->name);
+	}
 	if (change->filter || change->add_filter || change->drop_filter)
 		set->flags |= PERF_PERSISTENT_SET_FILTER;
-	if (!value)
-		return 0;
-
-	set->flags |= PERF_PERSISTENT_SET_PERIOD;
-	set->period = persistent__parse_count(value);
-	if (set->period)
-		return 0;
-	pr_err("invalid %s '%s': use a number from 1\n", change->period ? "period" : "frequency",
-	       value);
-	return -EINVAL;
+	if (change->period || change->freq)
+		set->flags |= PERF_PERSISTENT_SET_PERIOD;
+	set->period = change->period ?: change->freq;
+	return err;
 }
 
 static bool member__is_chosen(struct persistent_info *info, u32 nr,
@@ -249,94 +244,60 @@ static int persistent_change__apply(struct persistent_change *change, u32 id,
 	return err;
 }
 
-static void persistent_change__exit(struct persistent_change *change)
+/* Settings are called like their options. */
+static int set__parse_setting(const struct option *opt, const char *str, int unset)
 {
-	zfree(&change->text);
+	const char *wrong = unset ? "" : persistent__parse_setting(opt->value, opt->long_name, str);
+
+	if (wrong && !unset)
+		pr_err("--%s %s: %s\n", opt->long_name, str, wrong);
+	return wrong ? -EINVAL : 0;
 }
 
-/* Why the kernel takes no filter or frequency that was typed; NULL if it is neither */
-static const char *persistent_change__why_invalid(const struct persistent_change *change, char *buf,
-						  size_t size)
+/* Why the kernel takes no value that was typed; NULL if perf has no idea */
+static const char *set__why_invalid(const struct perf_persistent_set *set,
+				    const struct persistent_change *change, char *buf, size_t size)
 {
 	const char *filter = change->filter ?: change->add_filter;
-	int most;
+	u64 max_ttl = persistent__max_ttl();
+	int max_rate = INT_MAX;
 
-	if (change->freq && !sysctl__read_int("kernel/perf_event_max_sample_rate", &most) &&
-	    persistent__parse_count(change->freq) > (u64)most) {
+	sysctl__read_int("kernel/perf_event_max_sample_rate", &max_rate);
+	/* perf checked the value: the kernel only refuses it without CAP_PERFMON. */
+	if (set->flags & PERF_PERSISTENT_SET_TTL && set->ttl > max_ttl)
 		scnprintf(buf, size,
-			  "the frequency is at most %d (kernel.perf_event_max_sample_rate)", most);
-		return buf;
-	}
-	if (!filter)
-		return NULL;
-	if (change->event)
+			  "without CAP_PERFMON the ttl is at most %llus (kernel.perf_event_persistent_max_ttl)",
+			  (unsigned long long)(max_ttl / NSEC_PER_SEC));
+	else if (change->freq > (u64)max_rate)
+		scnprintf(buf, size,
+			  "the frequency is at most %d (kernel.perf_event_max_sample_rate)",
+			  max_rate);
+	else if (set->flags & PERF_PERSISTENT_SET_MARK)
+		scnprintf(buf, size,
+			  "use a text of 1 to %d bytes without tabs, ends of lines and other control characters",
+			  PERF_PERSISTENT_MARK_MAX - 1);
+	else if (filter && change->event)
 		scnprintf(buf, size, "invalid filter '%s' for '%s'", filter, change->event);
-	else
+	else if (filter)
 		scnprintf(buf, size,
 			  "filter '%s' is not valid for all of its tracepoints; choose one with --event",
 			  filter);
+	else
+		return NULL;
 	return buf;
-}
-
-/* What was typed, NULL where nothing was */
-struct set_options {
-	const char			*name;
-	const char			*ttl;
-	const char			*mode;
-	const char			*owner;
-	const char			*group;
-
-	struct persistent_change	change;
-};
-
-static int set__parse_setting(struct perf_persistent_set *set, const char *name, const char *str)
-{
-	const char *wrong = str ? persistent__parse_setting(set, name, str) : NULL;
-
-	if (!wrong)
-		return 0;
-	pr_err("--%s %s: %s\n", name, str, wrong);
-	return -EINVAL;
-}
-
-static int set__parse(struct perf_persistent_set *set, struct set_options *options)
-{
-	int err = persistent_change__parse(&options->change, set);
-
-	if (!err && options->name) {
-		set->flags |= PERF_PERSISTENT_SET_NAME;
-		set->name = (u64)(unsigned long)options->name;
-		err = persistent_spec__check_name("--name ", options->name);
-	}
-	return err ?: set__parse_setting(set, "ttl", options->ttl) ?:
-		      set__parse_setting(set, "mode", options->mode) ?:
-		      set__parse_setting(set, "owner", options->owner) ?:
-		      set__parse_setting(set, "group", options->group);
-}
-
-/* perf checked the value: the kernel only refuses it without CAP_PERFMON. */
-static bool set__is_ttl_too_long(const struct perf_persistent_set *set, char *buf, size_t size)
-{
-	u64 max = persistent__max_ttl();
-
-	if (!(set->flags & PERF_PERSISTENT_SET_TTL) || set->ttl <= max)
-		return false;
-
-	scnprintf(buf, size,
-		  "without CAP_PERFMON the ttl is at most %llus (kernel.perf_event_persistent_max_ttl)",
-		  (unsigned long long)(max / NSEC_PER_SEC));
-	return true;
 }
 
 static const char *set__strerror(u32 id, const struct perf_persistent_set *set,
 				 const struct persistent_change *change, int err,
 				 char *buf, size_t size)
 {
-	const char *why;
+	const char *why = err == -EINVAL ? set__why_invalid(set, change, buf, size) : NULL;
 
+	if (why)
+		return why;
 	if (err == -EEXIST) {
 		scnprintf(buf, size, "the name '%s' is taken (see 'perf persistent list')",
-			  (const char *)(unsigned long)set->name);
+			  change->name);
 		return buf;
 	}
 	if (err == -EPERM && set->flags & PERF_PERSISTENT_SET_UID)
@@ -345,11 +306,6 @@ static const char *set__strerror(u32 id, const struct perf_persistent_set *set,
 		return "needs CAP_PERFMON; without it the owner can choose one of their own groups";
 	if (err == -EPERM && set->flags & PERF_PERSISTENT_SET_MODE)
 		return "a new mode needs CAP_PERFMON, or to own a session started without it";
-	if (err == -EINVAL && set__is_ttl_too_long(set, buf, size))
-		return buf;
-	why = err == -EINVAL ? persistent_change__why_invalid(change, buf, size) : NULL;
-	if (why)
-		return why;
 	return persistent__strerror_right(id, 'w', err, buf, size);
 }
 
@@ -376,26 +332,27 @@ static int set__run(const char *str, struct perf_persistent_set *set,
 
 int persistent_cmd__set(int argc, const char **argv, const char * const usage[])
 {
-	struct set_options values = {};
+	struct persistent_change change = {};
 	struct perf_persistent_set set = {};
 	const struct option options[] = {
-		OPT_STRING(0, "name", &values.name, "name", "new name"),
-		OPT_STRING(0, "ttl", &values.ttl, "time",
-			   "time to live from now on, e.g. 90s, 15m, 2h, or none"),
-		OPT_STRING(0, "mode", &values.mode, "mode",
-			   "access mode in octal, e.g. 0640"),
-		OPT_STRING(0, "owner", &values.owner, "user", "new owner"),
-		OPT_STRING(0, "group", &values.group, "group", "new group"),
-		OPT_STRING(0, "event", &values.change.event, "event",
+		OPT_STRING(0, "name", &change.name, "name", "new name"),
+		OPT_CALLBACK(0, "ttl", &set, "time",
+			     "time to live from now on, e.g. 90s, 15m, 2h, or none",
+			     set__parse_setting),
+		OPT_CALLBACK(0, "mode", &set, "mode", "access mode in octal, e.g. 0640",
+			     set__parse_setting),
+		OPT_CALLBACK(0, "owner", &set, "user", "new owner", set__parse_setting),
+		OPT_CALLBACK(0, "group", &set, "group", "new group", set__parse_setting),
+		OPT_STRING(0, "event", &change.event, "event",
 			   "the event that gets a filter, period or frequency, by name or number"),
-		OPT_STRING(0, "filter", &values.change.filter, "filter",
-			   "new filter of tracepoints"),
-		OPT_STRING(0, "add-filter", &values.change.add_filter, "filter",
+		OPT_STRING(0, "filter", &change.filter, "filter", "new filter of tracepoints"),
+		OPT_STRING(0, "add-filter", &change.add_filter, "filter",
 			   "filter to be combined with the current one"),
-		OPT_BOOLEAN(0, "drop-filter", &values.change.drop_filter, "remove the filter"),
-		OPT_STRING(0, "period", &values.change.period, "n", "new sampling period"),
-		OPT_STRING(0, "freq", &values.change.freq, "n", "new sampling frequency"),
-		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
+		OPT_BOOLEAN(0, "drop-filter", &change.drop_filter, "remove the filter"),
+		OPT_CALLBACK(0, "period", &change.period, "n", "new sampling period",
+			     persistent_option__count),
+		OPT_CALLBACK(0, "freq", &change.freq, "n", "new sampling frequency",
+			     persistent_option__count),
 		OPT_END()
 	};
 	int err;
@@ -404,13 +361,13 @@ int persistent_cmd__set(int argc, const char **argv, const char * const usage[])
 	if (argc != 1)
 		usage_with_options_msg(usage, options, "name one session");
 
-	err = set__parse(&set, &values);
+	err = persistent_change__parse(&change, &set);
 	if (err)
 		return err;
 	if (!set.flags)
 		usage_with_options_msg(usage, options, "nothing to set");
-	err = set__run(argv[0], &set, &values.change, "change", "changed");
-	persistent_change__exit(&values.change);
+	err = set__run(argv[0], &set, &change, "change", "changed");
+	free(change.text);
 	return err;
 }
 
@@ -420,7 +377,7 @@ int persistent_cmd__set(int argc, const char **argv, const char * const usage[])
 static bool session__has_mark(u32 id)
 {
 	struct strbuf types = STRBUF_INIT;
-	bool has = persistent__types(id, ' ', &types) >= 0 &&
+	bool has = !persistent__types(id, ' ', &types) &&
 		   (strstr(types.buf, MARK_EVENT) || strstr(types.buf, "tracepoint:"));
 
 	strbuf_release(&types);
@@ -444,24 +401,11 @@ static void mark__note_unseen(void)
 			MARK_EVENT);
 }
 
-/* The kernel refuses what could forge a line of a trace. */
-static bool mark__valid(const char *text)
-{
-	size_t len = strlen(text);
-
-	for (size_t i = 0; i < len; i++) {
-		if (iscntrl(text[i]))
-			return false;
-	}
-	return len && len < PERF_PERSISTENT_MARK_MAX;
-}
-
 int persistent_cmd__mark(int argc, const char **argv, const char * const usage[])
 {
 	struct perf_persistent_set set = { .flags = PERF_PERSISTENT_SET_MARK };
 	struct persistent_change none = {};
 	const struct option options[] = {
-		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 		OPT_END()
 	};
 	int err;
@@ -471,14 +415,6 @@ int persistent_cmd__mark(int argc, const char **argv, const char * const usage[]
 		usage_with_options_msg(usage, options,
 				       "name one session, and quote a text with spaces");
 
-	if (!mark__valid(argv[1])) {
-		char *text = strdup(argv[1]);
-
-		pr_err("invalid mark '%s': use a text of 1 to %d bytes without tabs, ends of lines and other control characters\n",
-		       text ? persistent__printable(text) : "", PERF_PERSISTENT_MARK_MAX - 1);
-		free(text);
-		return -EINVAL;
-	}
 	set.mark = (u64)(unsigned long)argv[1];
 	err = set__run(argv[0], &set, &none, "mark", "marked");
 	if (!err)

@@ -16,6 +16,7 @@
 #include <linux/kernel.h>
 #include <linux/ring_buffer.h>
 #include <subcmd/parse-options.h>
+#include <sys/stat.h>
 #include "debug.h"
 #include "event.h"
 #include "info.h"
@@ -54,18 +55,11 @@ struct persistent_status {
 /* Side-band is no part of it: it names tasks, and lacks no sample. */
 static void status__count(struct persistent_status *status, struct persistent_info *info)
 {
+	int nr = persistent_info__sort_side_band(info);
 	u32 nrs[PERSISTENT_STATES];
-	int nr = 0;
 
-	for (int i = 0; i < info->nr; i++) {
-		struct perf_persistent_info *instance = &info->instances[i];
-
-		if (info->members[instance->member].known &&
-		    persistent_info__is_side_band(info, instance->member))
-			continue;
-		status->lost += instance->lost + instance->lost_before;
-		info->instances[nr++] = *instance;
-	}
+	for (int i = 0; i < nr; i++)
+		status->lost += info->instances[i].lost + info->instances[i].lost_before;
 	persistent__count_states(info->instances, nr, nrs);
 	status->running = nrs[PERF_PERSISTENT_STATE_ENABLED];
 	persistent__scnprintf_state(status->state, sizeof(status->state), &info->query,
@@ -99,6 +93,9 @@ static int status__look_into(struct persistent_status *status, struct persistent
 			status->nr_overwrite++;
 			continue;
 		}
+		/* What takes up room counts, also if it was cleared, or is of dropped targets. */
+		buffer->cursor = READ_ONCE(buffer->base->data_tail);
+		buffer->in_part = false;
 		err = persistent_buffer__read(buffer);
 		if (err)
 			return err;
@@ -126,52 +123,33 @@ static int status__state_error(const char *path, const char *what)
 	return -EINVAL;
 }
 
-/* Of another session, or empty: the caller asks for the first time. */
-static int status__read_state(struct persistent_status *status, const char *path, FILE *file,
-			      const char *session)
-{
-	char of[64] = "";
-	int nr;
-
-	nr = fscanf(file, STATE_MAGIC "\nsession %63s\nlost %" SCNu64 "\n", of, &status->asked);
-	if (nr != 2 || strcmp(of, session))
-		status->asked = 0;
-	/* A status that was killed left an empty one. */
-	nr = nr == 2 || (fseek(file, 0, SEEK_END) == 0 && ftell(file) == 0);
-	return nr ? 0 : status__state_error(path, "not a file of perf persistent status");
-}
-
-static int status__write_state(struct persistent_status *status, const char *path, FILE *file,
-			       const char *session)
-{
-	rewind(file);
-	if (ftruncate(fileno(file), 0))
-		return status__state_error(path, strerror(errno));
-	fprintf(file, STATE_MAGIC "\nsession %s\nlost %" PRIu64 "\n", session, status->lost);
-	return fflush(file) ? status__state_error(path, strerror(errno)) : 0;
-}
-
+/* An empty file, and one of another session: the caller asks for the first time. */
 static int status__ask_state(struct persistent_status *status, const char *path,
 			     const char *session)
 {
-	int err, fd = persistent_file__open(path, O_RDWR | O_CREAT, 0666);
-	FILE *file;
+	char text[128] = "", of[64] = "";
+	int nr, err, fd = persistent_file__open(path, O_RDWR | O_CREAT, 0666);
+	struct stat st;
 
 	if (fd == -ENOENT)
 		return status__state_error(path, strerror(ENOENT));
 	if (fd < 0)
 		return fd;
-	file = fdopen(fd, "r+");
-	if (!file) {
-		close(fd);
-		return -ENOMEM;
-	}
+	err = read(fd, text, sizeof(text) - 1) < 0 || fstat(fd, &st) ? -errno : 0;
+	close(fd);
+	if (err)
+		return status__state_error(path, strerror(-err));
 
-	err = status__read_state(status, path, file, session) ?:
-	      status__write_state(status, path, file, session);
-	if (fclose(file) && !err)
-		err = status__state_error(path, strerror(errno));
-	return err;
+	nr = sscanf(text, STATE_MAGIC "\nsession %63s\nlost %" SCNu64, of, &status->asked);
+	if (st.st_size && nr != 2)
+		return status__state_error(path, "not a file of perf persistent status");
+	if (strcmp(of, session))
+		status->asked = 0;
+
+	snprintf(text, sizeof(text), STATE_MAGIC "\nsession %s\nlost %" PRIu64 "\n", session,
+		 status->lost);
+	err = persistent_file__replace(path, text, st.st_mode & 07777);
+	return err ? status__state_error(path, strerror(-err)) : 0;
 }
 
 static int status__ask_files(struct persistent_status *status, const struct status_options *options)
@@ -314,7 +292,6 @@ int persistent_cmd__status(int argc, const char **argv, const char * const usage
 		OPT_STRING(0, "state", &status.state, "file",
 			   "report what was lost since the last status with this file"),
 		OPT_BOOLEAN('j', "json", &status.json, "print JSON"),
-		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 		OPT_END()
 	};
 

@@ -102,7 +102,7 @@ static int targets__add_threads(struct targets *targets, struct target_process *
 {
 	int again, ret = 0, nr;
 	bool tracked = false;
-	pid_t *tids;
+	u32 *tids;
 
 	nr = target_process__threads(process, &tids);
 	if (nr <= 0)
@@ -390,7 +390,6 @@ int persistent_cmd__targets(int argc, const char **argv, const char * const usag
 		OPT_CALLBACK('p', "pid", &targets.pids, "pid", "processes to add or drop",
 			     pids__parse),
 		OPT_BOOLEAN(0, "descendants", &descendants, "also their descendants"),
-		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 		OPT_END()
 	};
 	int err;

@@ -46,8 +46,6 @@ int list__counters(u32 *ids, int nr);
 struct persistent_dump {
 	const char	*option;
 	const char	*path;
-	const char	*last_str;
-	const char	*max_size_str;
 	u64		last;
 	u64		max_size;
 	bool		all;

@@ -102,11 +102,12 @@ static void counters__add_member(struct counters *counters, struct persistent_in
 
 static int counters__add_session(struct counters *counters, u32 id)
 {
+	struct persistent_types types;
 	struct persistent_info info;
 	char buf[STRERR_BUFSIZE];
 	int err;
 
-	if (!persistent__has_cpu_pmu(id))
+	if (persistent_types__read(&types, id) || !persistent_types__have_cpu_pmu(&types))
 		return 0;
 	err = persistent_info__init(&info, id);
 	if (err == -ENOENT)

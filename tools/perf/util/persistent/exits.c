@@ -21,14 +21,15 @@
 #include <linux/types.h>
 #include <linux/zalloc.h>
 #include <perf/event.h>
+#include <perf/threadmap.h>
 #include "debug.h"
 #include "event.h"
 #include "evlist.h"
 #include "evsel.h"
-#include "hashmap.h"
 #include "info.h"
 #include "json.h"
 #include "machine.h"
+#include "ordered-events.h"
 #include "reader.h"
 #include "registry.h"
 #include "reopen.h"
@@ -43,33 +44,25 @@ struct exit_count {
 };
 
 /*
- * A task that has ended, with a count for each evsel of the session.
+ * A task with a count for each evsel of the session. Those of a target, on which the session
+ * was started, are of its children as well until these are taken off.
  *
- * @target:  whose child it is, or what it is itself
- * @before:  an earlier task with the same number
- * @sibling: another child of the same target
+ * @child:   that has a record for each count
+ * @target:  whose child it is, as far as that is known
+ * @goes_on: of a target, it or a child of it has not ended
  */
 struct exit_row {
 	struct thread		*thread;
-	pid_t			target;
-	bool			is_target;
-	struct exit_row		*before;
-	struct exit_row		*sibling;
+	struct exit_row		*target;
+	bool			child;
+	bool			goes_on;
 	struct exit_count	counts[];
 };
 
-/* An instance, and what the children that it was passed on to have counted. */
-struct exit_source {
-	struct evsel				*evsel;
-	const struct perf_persistent_info	*info;
-	u64					lost;
-	u64					val;
-	u64					run;
-};
-
 /*
- * @by_tid:	the last row with this number
- * @children:	of each target, the last row, or NULL
+ * @threads:	those that the session was started on
+ * @targets:	a row for each of them, or NULL
+ * @rows:	of tasks that have ended
  * @lost:	records for which there was no room
  * @cleared:	records from before that are left out, and side-band is not
  * @waiting:	a target has ended, and has children that go on
@@ -79,21 +72,15 @@ struct persistent_exits {
 	struct persistent_info		info;
 	struct machines			machines;
 	struct persistent_reader	reader;
-	struct exit_source		*sources;
-	int				nr_sources;
+	struct ordered_events		ordered;
+	struct perf_thread_map		*threads;
+	struct exit_row			**targets;
 	struct exit_row			**rows;
 	int				nr_rows;
-	struct hashmap			by_tid;
-	struct hashmap			children;
 	u64				lost;
 	bool				cleared;
 	bool				waiting;
 	bool				incomplete;
-};
-
-struct exit_record {
-	u64			time;
-	union perf_event	*event;
 };
 
 static int persistent_exits__check(struct persistent_info *info)
@@ -107,90 +94,36 @@ static int persistent_exits__check(struct persistent_info *info)
 	return -ENODATA;
 }
 
-static size_t pid__hash(long key, void *ctx __maybe_unused)
-{
-	return key;
-}
-
-static bool pid__equal(long key1, long key2, void *ctx __maybe_unused)
-{
-	return key1 == key2;
-}
-
-/* Sources */
-
-static int exit_source__cmp(const void *a, const void *b)
-{
-	const struct exit_source *l = a, *r = b;
-
-	return l->info->event_id < r->info->event_id ? -1 : l->info->event_id > r->info->event_id;
-}
-
-static struct exit_source *persistent_exits__source(struct persistent_exits *exits, u64 event_id)
-{
-	struct perf_persistent_info info = { .event_id = event_id };
-	struct exit_source key = { .info = &info };
-
-	return bsearch(&key, exits->sources, exits->nr_sources, sizeof(key), exit_source__cmp);
-}
-
-/* After the buffers were read, so that no record is missing that is not lost */
-static int persistent_exits__find_sources(struct persistent_exits *exits)
-{
-	struct persistent_instance *instance;
-	int err = 0, idx, thread, nr = 0;
-	struct evsel *evsel;
-
-	evlist__for_each_persistent(exits->reader.evlist, evsel, idx, thread, instance)
-		nr++;
-	exits->sources = calloc(nr, sizeof(*exits->sources));
-	if (!exits->sources)
-		return -ENOMEM;
-
-	evlist__for_each_persistent(exits->reader.evlist, evsel, idx, thread, instance) {
-		struct exit_source *source = &exits->sources[exits->nr_sources];
-
-		if (!evsel->core.attr.inherit_stat)
-			continue;
-		exits->nr_sources++;
-		source->evsel = evsel;
-		source->info = &instance->info;
-		err = err ?: evsel__persistent_lost_records(evsel, idx, thread, &source->lost) ?:
-		      hashmap__set(&exits->children, instance->info.pid, NULL, NULL, NULL);
-		exits->lost += source->lost;
-		exits->cleared |= !!instance->info.cleared;
-	}
-	qsort(exits->sources, exits->nr_sources, sizeof(*exits->sources), exit_source__cmp);
-
-	exits->incomplete = exits->lost || exits->cleared;
-	persistent_reader__for_each(&exits->reader, buffer) {
-		if (!buffer->side_band)
-			exits->incomplete |= buffer->lost_bytes || buffer->consumed_bytes;
-	}
-	return err;
-}
-
 /* Rows */
+
+static struct exit_row *exit_row__new(struct persistent_exits *exits, struct thread *thread)
+{
+	int nr = evlist__nr_entries(exits->reader.evlist);
+	struct exit_row *row = zalloc(sizeof(*row) + nr * sizeof(row->counts[0]));
+
+	if (row)
+		row->thread = thread__get(thread);
+	return row;
+}
+
+static void exit_row__delete(struct exit_row *row)
+{
+	if (row)
+		thread__put(row->thread);
+	free(row);
+}
 
 static struct exit_row *persistent_exits__new_row(struct persistent_exits *exits,
 						  struct thread *thread)
 {
-	int nr = evlist__nr_entries(exits->reader.evlist);
-	struct exit_row **rows, *row;
+	struct exit_row **rows = realloc(exits->rows, (exits->nr_rows + 1) * sizeof(*rows));
 
-	rows = realloc(exits->rows, (exits->nr_rows + 1) * sizeof(*rows));
 	if (!rows)
 		return NULL;
 	exits->rows = rows;
-
-	row = zalloc(sizeof(*row) + nr * sizeof(row->counts[0]));
-	if (!row)
-		return NULL;
-	row->thread = thread__get(thread);
-	thread__set_priv(thread, row);
-	rows[exits->nr_rows++] = row;
-	return hashmap__set(&exits->by_tid, thread__tid(thread), row, NULL, &row->before) ?
-	       NULL : row;
+	rows[exits->nr_rows] = exit_row__new(exits, thread);
+	thread__set_priv(thread, rows[exits->nr_rows]);
+	return rows[exits->nr_rows] ? rows[exits->nr_rows++] : NULL;
 }
 
 static struct exit_row *persistent_exits__row(struct persistent_exits *exits, pid_t pid,
@@ -206,10 +139,8 @@ static struct exit_row *persistent_exits__row(struct persistent_exits *exits, pi
 	return row;
 }
 
-static void exit_row__add(struct exit_row *row, struct evsel *evsel, u64 val, u64 ena, u64 run)
+static void exit_count__add(struct exit_count *count, u64 val, u64 ena, u64 run)
 {
-	struct exit_count *count = &row->counts[evsel->core.idx];
-
 	/* It is enabled on all CPUs while the task runs on any. */
 	count->ena = count->known ? min(count->ena, ena) : ena;
 	count->val += val;
@@ -217,28 +148,103 @@ static void exit_row__add(struct exit_row *row, struct evsel *evsel, u64 val, u6
 	count->known = true;
 }
 
+static void exit_count__take_off(struct exit_count *count, const struct exit_count *child)
+{
+	count->known &= count->val >= child->val;
+	count->val -= child->val;
+	count->ena -= min(count->ena, child->ena);
+	count->run -= min(count->run, child->run);
+}
+
+/* Targets */
+
+/* Tasks that had the same number one after the other are one target. */
+static struct exit_row **persistent_exits__target(struct persistent_exits *exits, pid_t pid)
+{
+	int thread = perf_thread_map__idx(exits->threads, pid);
+
+	return thread < 0 ? NULL : &exits->targets[thread];
+}
+
+static int persistent_exits__add_instance(struct persistent_exits *exits, struct evsel *evsel,
+					  const struct perf_persistent_info *info)
+{
+	struct exit_row **target = persistent_exits__target(exits, info->pid);
+	struct thread *thread;
+
+	exits->cleared |= !!info->cleared;
+	if (info->pid <= 0 || !target)
+		return 0;
+	thread = machine__findnew_thread(&exits->machines.host, info->tgid, info->pid);
+	if (thread && !*target)
+		*target = exit_row__new(exits, thread);
+	if (!thread || !*target)
+		return -ENOMEM;
+
+	(*target)->goes_on |= info->state != PERF_PERSISTENT_STATE_EXITED;
+	exit_count__add(&(*target)->counts[evsel->core.idx], info->count, info->time_enabled,
+			info->time_running);
+	/* For the children that are not renamed */
+	if ((*target)->goes_on && !thread__comm_set(thread))
+		thread__set_comm_from_proc(thread);
+	thread__put(thread);
+	return 0;
+}
+
+/* After the buffers were read, so that no record is missing that is not lost */
+static int persistent_exits__find_targets(struct persistent_exits *exits)
+{
+	struct persistent_instance *instance;
+	int err, idx, thread;
+	struct evsel *evsel;
+	u64 lost;
+
+	evlist__for_each_entry(exits->reader.evlist, evsel) {
+		if (evsel->core.attr.inherit_stat)
+			exits->threads = evsel->core.threads;
+	}
+	exits->targets = calloc(perf_thread_map__nr(exits->threads), sizeof(*exits->targets));
+	if (!exits->targets)
+		return -ENOMEM;
+
+	evlist__for_each_persistent(exits->reader.evlist, evsel, idx, thread, instance) {
+		if (!evsel->core.attr.inherit_stat)
+			continue;
+		err = evsel__persistent_lost_records(evsel, idx, thread, &lost) ?:
+		      persistent_exits__add_instance(exits, evsel, &instance->info);
+		if (err)
+			return err;
+		exits->lost += lost;
+	}
+
+	exits->incomplete = exits->lost || exits->cleared;
+	persistent_reader__for_each(&exits->reader, buffer) {
+		if (!buffer->side_band)
+			exits->incomplete |= buffer->lost_bytes || buffer->consumed_bytes;
+	}
+	return 0;
+}
+
 /* Records */
 
 static int persistent_exits__add_read(struct persistent_exits *exits,
 				      const struct perf_record_read *read)
 {
-	struct exit_source *source = persistent_exits__source(exits, read->id);
-	struct exit_row *row;
+	struct perf_sample_id *sid = evlist__id2sid(exits->reader.evlist, read->id);
+	struct exit_row **target, *row;
 
 	/* Of a task that joined the session after its instances were listed */
-	if (!source)
+	if (!sid)
 		return 0;
 
 	row = persistent_exits__row(exits, read->pid, read->tid);
 	if (!row)
 		return -ENOMEM;
-	if (!row->target && hashmap__set(&exits->children, source->info->pid, row, NULL,
-					 &row->sibling))
-		return -ENOMEM;
-	row->target = source->info->pid;
-	exit_row__add(row, source->evsel, read->value, read->time_enabled, read->time_running);
-	source->val += read->value;
-	source->run += read->time_running;
+	target = persistent_exits__target(exits, sid->tid);
+	row->child = true;
+	row->target = target ? *target : NULL;
+	exit_count__add(&row->counts[sid->evsel->idx], read->value, read->time_enabled,
+			read->time_running);
 	return 0;
 }
 
@@ -272,63 +278,36 @@ static int persistent_exits__process(struct persistent_exits *exits, union perf_
 	return err;
 }
 
-static int exit_record__cmp(const void *a, const void *b)
+static int persistent_exits__deliver(struct ordered_events *ordered, struct ordered_event *event)
 {
-	const struct exit_record *l = a, *r = b;
+	struct persistent_exits *exits = container_of(ordered, struct persistent_exits, ordered);
 
-	return l->time < r->time ? -1 : l->time > r->time;
+	return persistent_exits__process(exits, event->event, event->timestamp);
 }
 
 /* Those of all buffers in the order of their times: a number can be that of several tasks. */
 static int persistent_exits__process_all(struct persistent_exits *exits)
 {
-	struct exit_record *records, *record;
-	int nr = 0, err = 0;
+	struct ordered_events *ordered = &exits->ordered;
+	int err = 0;
 
-	persistent_reader__for_each(&exits->reader, buffer) {
-		persistent_buffer__for_each(buffer, event)
-			nr += event->header.type != PERF_RECORD_SAMPLE;
-	}
-	records = calloc(nr + 1, sizeof(*records));
-	if (!records)
-		return -ENOMEM;
-	record = records;
-
+	ordered_events__init(ordered, persistent_exits__deliver, NULL);
 	persistent_reader__for_each(&exits->reader, buffer) {
 		persistent_buffer__for_each(buffer, event) {
+			u64 time = persistent_event__time(exits->reader.evlist, event);
+
 			if (event->header.type == PERF_RECORD_SAMPLE)
 				continue;
-			record->event = event;
-			record++->time = persistent_event__time(exits->reader.evlist, event);
+			/* Without a time, it goes first. */
+			err = err ?: ordered_events__queue(ordered, event, time ?: 1, 0, NULL);
 		}
 	}
-	qsort(records, nr, sizeof(*records), exit_record__cmp);
-	for (int i = 0; i < nr && !err; i++)
-		err = persistent_exits__process(exits, records[i].event, records[i].time);
-	free(records);
+	err = err ?: ordered_events__flush(ordered, OE_FLUSH__FINAL);
+	ordered_events__free(ordered);
 	return err;
 }
 
-/* Targets */
-
-/* Of one that still runs, for the children that were not renamed */
-static int persistent_exits__name_targets(struct persistent_exits *exits)
-{
-	for (int i = 0; i < exits->nr_sources; i++) {
-		const struct perf_persistent_info *info = exits->sources[i].info;
-		struct thread *thread;
-
-		if (info->pid <= 0 || info->state == PERF_PERSISTENT_STATE_EXITED)
-			continue;
-		thread = machine__findnew_thread(&exits->machines.host, info->tgid, info->pid);
-		if (!thread)
-			return -ENOMEM;
-		if (!thread__comm_set(thread))
-			thread__set_comm_from_proc(thread);
-		thread__put(thread);
-	}
-	return 0;
-}
+/* The counts of targets */
 
 /* Before Linux 7.3 a child ends without a record, and would count for its target. */
 static int persistent_exits__check_children(struct persistent_exits *exits)
@@ -338,9 +317,9 @@ static int persistent_exits__check_children(struct persistent_exits *exits)
 	for (int i = 0; i < exits->nr_rows; i++) {
 		struct exit_row *row = exits->rows[i];
 
-		told += !!row->target;
-		untold += !row->target &&
-			  !hashmap__find(&exits->children, thread__tid(row->thread), NULL);
+		told += row->child;
+		untold += !row->child &&
+			  !persistent_exits__target(exits, thread__tid(row->thread));
 	}
 	if (untold && !told && !exits->incomplete) {
 		pr_err("%s, id %u: this kernel does not record the counts of single tasks, which needs Linux 7.3\n",
@@ -351,54 +330,45 @@ static int persistent_exits__check_children(struct persistent_exits *exits)
 	return 0;
 }
 
+static void persistent_exits__take_off_children(struct persistent_exits *exits)
+{
+	int nr = evlist__nr_entries(exits->reader.evlist);
+
+	for (int i = 0; i < exits->nr_rows; i++) {
+		struct exit_row *row = exits->rows[i];
+
+		for (int idx = 0; row->target && idx < nr; idx++)
+			exit_count__take_off(&row->target->counts[idx], &row->counts[idx]);
+	}
+}
+
 /* The last task with this number of which there is no record, or NULL */
-static struct exit_row *persistent_exits__target_row(struct persistent_exits *exits, pid_t pid)
+static struct exit_row *persistent_exits__find_row(struct persistent_exits *exits, pid_t tid)
 {
-	struct exit_row *row = NULL;
+	for (int i = exits->nr_rows - 1; i >= 0; i--) {
+		struct exit_row *row = exits->rows[i];
 
-	hashmap__find(&exits->by_tid, pid, &row);
-	while (row && row->target && !row->is_target)
-		row = row->before;
-	return row;
+		if (!row->child && thread__tid(row->thread) == tid)
+			return row;
+	}
+	return NULL;
 }
 
-/* For how long an event of a target's children was enabled */
-static u64 persistent_exits__children_ena(struct persistent_exits *exits,
-					  struct exit_source *source)
+static int persistent_exits__add_target(struct persistent_exits *exits, struct exit_row *target)
 {
-	struct exit_row *row = NULL;
-	u64 ena = 0;
+	pid_t pid = thread__pid(target->thread), tid = thread__tid(target->thread);
+	struct exit_row *row = persistent_exits__find_row(exits, tid);
+	int nr = evlist__nr_entries(exits->reader.evlist);
 
-	hashmap__find(&exits->children, source->info->pid, &row);
-	for (; row; row = row->sibling)
-		ena += row->counts[source->evsel->core.idx].ena;
-	return ena;
-}
-
-static int persistent_exits__add_target(struct persistent_exits *exits,
-					struct exit_source *source)
-{
-	const struct perf_persistent_info *info = source->info;
-	struct exit_row *row = persistent_exits__target_row(exits, info->pid);
-	u64 ena, run;
-
-	if (info->state != PERF_PERSISTENT_STATE_EXITED) {
+	if (target->goes_on) {
 		exits->waiting |= !!row;
 		return 0;
 	}
-	if (!row)
-		row = persistent_exits__row(exits, info->tgid, info->pid);
+	row = row ?: persistent_exits__row(exits, pid, tid);
 	if (!row)
 		return -ENOMEM;
-
-	row->target = info->pid;
-	row->is_target = true;
-	if (exits->incomplete || info->count < source->val)
-		return 0;
-	ena = persistent_exits__children_ena(exits, source);
-	ena = info->time_enabled > ena ? info->time_enabled - ena : 0;
-	run = info->time_running > source->run ? info->time_running - source->run : 0;
-	exit_row__add(row, source->evsel, info->count - source->val, ena, run);
+	if (!exits->incomplete)
+		memcpy(row->counts, target->counts, nr * sizeof(row->counts[0]));
 	return 0;
 }
 
@@ -411,8 +381,6 @@ static int persistent_exits__read(struct persistent_exits *exits, u32 id)
 	int err;
 
 	*exits = (struct persistent_exits) {};
-	hashmap__init(&exits->by_tid, pid__hash, pid__equal, NULL);
-	hashmap__init(&exits->children, pid__hash, pid__equal, NULL);
 	err = persistent_info__init(&exits->info, id);
 	if (err)
 		return persistent__error("read", id, exits->info.name, 'r', err);
@@ -427,27 +395,27 @@ static int persistent_exits__read(struct persistent_exits *exits, u32 id)
 		return err;
 	persistent_reader__find_horizon(&exits->reader);
 
-	err = persistent_exits__find_sources(exits) ?:
-	      persistent_exits__name_targets(exits) ?:
+	err = persistent_exits__find_targets(exits) ?:
 	      persistent_exits__process_all(exits) ?:
 	      persistent_exits__check_children(exits);
-	for (int i = 0; i < exits->nr_sources && !err; i++) {
-		if (exits->sources[i].info->pid > 0)
-			err = persistent_exits__add_target(exits, &exits->sources[i]);
+	if (err)
+		return err;
+	persistent_exits__take_off_children(exits);
+	for (int i = 0; i < perf_thread_map__nr(exits->threads) && !err; i++) {
+		if (exits->targets[i])
+			err = persistent_exits__add_target(exits, exits->targets[i]);
 	}
 	return err;
 }
 
 static void persistent_exits__exit(struct persistent_exits *exits)
 {
-	for (int i = 0; i < exits->nr_rows; i++) {
-		thread__put(exits->rows[i]->thread);
-		free(exits->rows[i]);
-	}
+	for (int i = 0; i < exits->nr_rows; i++)
+		exit_row__delete(exits->rows[i]);
+	for (int i = 0; exits->targets && i < perf_thread_map__nr(exits->threads); i++)
+		exit_row__delete(exits->targets[i]);
 	zfree(&exits->rows);
-	zfree(&exits->sources);
-	hashmap__clear(&exits->by_tid);
-	hashmap__clear(&exits->children);
+	zfree(&exits->targets);
 	persistent_info__exit(&exits->info);
 	if (exits->reader.evlist)
 		machines__exit(&exits->machines);

@@ -90,7 +90,7 @@ static int evlist__none_chosen(struct evsel *evsel, struct target *target, int i
 		pr_err("%s has no events of %s %s\n", evsel__name(evsel),
 		       target->pid ? "process" : "thread", target->pid ?: target->tid);
 	else
-		pr_err("%s has no events left\n", evsel__name(evsel));
+		pr_err("%s has no events left, or none that count\n", evsel__name(evsel));
 	return -ENOENT;
 }
 
@@ -131,22 +131,6 @@ static bool evlist__names_persistent(struct evlist *evlist)
 	return false;
 }
 
-/* It names tasks and counts nothing. */
-static int evlist__remove_side_band(struct evlist *evlist)
-{
-	struct evsel *evsel, *tmp;
-	int nr = 0;
-
-	evlist__for_each_entry_safe(evlist, tmp, evsel) {
-		if (!evsel->persistent || !evsel__is_dummy_event(evsel))
-			continue;
-		evlist__remove(evlist, evsel);
-		evsel__put(evsel);
-		nr++;
-	}
-	return nr;
-}
-
 bool evlist__has_only_persistent(struct evlist *evlist)
 {
 	struct evsel *evsel;
@@ -156,6 +140,21 @@ bool evlist__has_only_persistent(struct evlist *evlist)
 			return false;
 	}
 	return !evlist__empty(evlist);
+}
+
+/*
+ * Refuse options that would shape the events of sessions, unless there are other events for which
+ * they hold, and those that are @never for sessions.
+ */
+int evlist__check_running(struct evlist *evlist, const struct option *options,
+			  const char * const *shaping, const char * const *never)
+{
+	const char *with = "running sessions";
+	int err = persistent__check_options(options, never, /*allowed=*/false, with);
+
+	if (!err && evlist__has_only_persistent(evlist))
+		err = persistent__check_options(options, shaping, /*allowed=*/false, with);
+	return err;
 }
 
 /* "session 'web", "sessions 'web,db" without the final quote */
@@ -239,6 +238,7 @@ int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool
 		return 0;
 
 	nr = persistent_choice__init(&choice, target);
+	choice.side_band = side_band;
 	if (!nr)
 		nr = evlist__expand_all(evlist, target, &choice);
 	perf_cpu_map__put(choice.cpus);
@@ -246,16 +246,10 @@ int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool
 	if (nr < 0)
 		return nr;
 
-	if (!side_band)
-		nr -= evlist__remove_side_band(evlist);
-	else
+	if (side_band)
 		err = evlist__check_buffers(evlist);
 	if (err)
 		return err;
-	if (!nr) {
-		pr_err("the session has nothing but side-band, which counts nothing\n");
-		return -ENODATA;
-	}
 
 	evlist__renumber(evlist);
 	reader = zalloc(sizeof(*reader));
@@ -266,18 +260,6 @@ int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool
 	if (evlist__has_only_persistent(evlist) && target__none(target))
 		target->system_wide = true;
 	return nr;
-}
-
-/* Returns 0 or, having said which option cannot be given, a negative error. */
-int reopened__check_options(const struct reopened_refused *refused)
-{
-	for (; refused->option; refused++) {
-		if (!refused->given)
-			continue;
-		pr_err("%s is not supported with running sessions\n", refused->option);
-		return -EINVAL;
-	}
-	return 0;
 }
 
 /* Returns 0 or, having said which session cannot be consumed, a negative error. */
@@ -311,7 +293,7 @@ int evlist__enable_persistent(struct evlist *evlist)
 	struct evsel *evsel;
 
 	evlist__for_each_persistent(evlist, evsel, idx, thread, instance) {
-		if (!ioctl(evsel__persistent_fd(evsel, idx, thread), PERF_EVENT_IOC_ENABLE, 0))
+		if (!ioctl(PERSISTENT_FD(evsel, idx, thread), PERF_EVENT_IOC_ENABLE, 0))
 			continue;
 		err = -errno;
 		pr_err("%s cannot be read: %s\n", evsel__name(evsel), strerror(-err));

@@ -19,6 +19,7 @@
 #include "evsel.h"
 #include "mmap.h"
 #include "reader.h"
+#include "registry.h"
 #include "reopen.h"
 
 /*
@@ -37,25 +38,6 @@ bool evlist__follows_persistent(struct evlist *evlist)
 	return reader && reader->nr;
 }
 
-/*
- * How long to poll: for as long as was asked, or until it is time to look again
- * into the buffers that something can still come to.
- */
-int evlist__poll_timeout(struct evlist *evlist, int timeout)
-{
-	struct persistent_reader *reader = evlist__persistent(evlist);
-
-	if (!reader)
-		return timeout;
-	persistent_reader__for_each(reader, buffer) {
-		int period = READ_ONCE(buffer->period);
-
-		if (READ_ONCE(buffer->nr_polled) && (timeout < 0 || period < timeout))
-			timeout = period;
-	}
-	return timeout;
-}
-
 /* NULL where another file is polled, or the instance has hung up before */
 static struct persistent_buffer *fdarray__persistent(struct fdarray *pollfd, int i)
 {
@@ -65,39 +47,37 @@ static struct persistent_buffer *fdarray__persistent(struct fdarray *pollfd, int
 }
 
 /*
- * Before the array is filtered: an event that was attached does not poll HUP, and a
- * buffer that no event writes to any more need not be looked into. When one of the
- * others hangs up, those that are left may all have been attached.
+ * How long to poll: for as long as was asked, or until it is time to look again
+ * into the buffers that something can still come to.
+ */
+int evlist__poll_timeout(struct evlist *evlist, struct fdarray *pollfd, int timeout)
+{
+	for (int i = 0; i < pollfd->nr && evlist__follows_persistent(evlist); i++) {
+		struct persistent_buffer *buffer = fdarray__persistent(pollfd, i);
+
+		if (buffer && (timeout < 0 || buffer->period < timeout))
+			timeout = buffer->period;
+	}
+	return timeout;
+}
+
+/*
+ * Before the array is filtered: an event that was attached does not poll HUP, so ask those
+ * whose buffer was just looked into in vain again. A buffer that no event writes to any more
+ * need not be looked into.
  */
 void evlist__hang_up_ended(struct evlist *evlist, struct fdarray *pollfd)
 {
 	struct perf_persistent_query query;
-	struct persistent_buffer *buffer;
-	int i;
 
-	if (!evlist__follows_persistent(evlist))
-		return;
+	for (int i = 0; i < pollfd->nr && evlist__follows_persistent(evlist); i++) {
+		struct persistent_buffer *buffer = fdarray__persistent(pollfd, i);
+		bool asks = buffer && buffer->idle > MAX_IDLE && buffer->idle % MAX_IDLE == 1;
 
-	for (i = 0; i < pollfd->nr; i++) {
-		buffer = fdarray__persistent(pollfd, i);
-		if (buffer && pollfd->entries[i].revents & (POLLHUP | POLLERR))
-			buffer->ask_all = true;
-	}
-	for (i = 0; i < pollfd->nr; i++) {
-		buffer = fdarray__persistent(pollfd, i);
-		if (!buffer)
-			continue;
-		if (buffer->ended ||
-		    (buffer->ask_all &&
-		     persistent_buffer__query(pollfd->entries[i].fd, &query) == -ENOENT))
+		if (buffer && (buffer->ended ||
+			       (asks && persistent_buffer__query(pollfd->entries[i].fd,
+								 &query) == -ENOENT)))
 			pollfd->entries[i].revents |= POLLHUP;
-		if (pollfd->entries[i].revents & (POLLHUP | POLLERR))
-			WRITE_ONCE(buffer->nr_polled, buffer->nr_polled - 1);
-	}
-	for (i = 0; i < pollfd->nr; i++) {
-		buffer = fdarray__persistent(pollfd, i);
-		if (buffer)
-			buffer->ask_all = false;
 	}
 }
 
@@ -124,13 +104,11 @@ int evlist__scnprintf_ended(struct evlist *evlist, char *buf, size_t size)
 static void persistent_buffer__adapt_period(struct persistent_buffer *buffer)
 {
 	u64 sixteenths = buffer->came * 16 / buffer->size;
-	int period = buffer->period;
 
 	if (sixteenths > 4)
-		period = max(period / 2, 1);
+		buffer->period = max(buffer->period / 2, 1);
 	else if (!sixteenths)
-		period = min(period * 2, MAX_PERIOD_MSEC);
-	WRITE_ONCE(buffer->period, period);
+		buffer->period = min(buffer->period * 2, MAX_PERIOD_MSEC);
 }
 
 /* Oldest first; those of an overwrite buffer come the other way round. */
@@ -169,6 +147,8 @@ static int persistent_mmap__refill(struct perf_mmap *core)
 		if (err)
 			return err;
 	}
+	if (buffer->consumes)
+		persistent_buffer__leave_out_others(buffer);
 	buffer->pending = false;
 	persistent_buffer__adapt_period(buffer);
 	if (!buffer->len)
@@ -224,7 +204,7 @@ static int evlist__poll_persistent(struct evlist *evlist, struct evsel *evsel, s
 	int idx, thread;
 
 	evsel__for_each_persistent(evsel, idx, thread, instance) {
-		int fd = evsel__persistent_fd(evsel, idx, thread);
+		int fd = PERSISTENT_FD(evsel, idx, thread);
 
 		buffer = persistent_reader__find(reader, instance->info.buffer_id);
 		if (!buffer)
@@ -236,7 +216,6 @@ static int evlist__poll_persistent(struct evlist *evlist, struct evsel *evsel, s
 		if (perf_evlist__add_pollfd(evlist__core(evlist), fd, map, 0,
 					    fdarray_flag__default) < 0)
 			return -ENOMEM;
-		map->persistent->nr_polled++;
 	}
 	return 0;
 }
@@ -290,23 +269,14 @@ static int evlist__base_persistent_lost(struct evlist *evlist)
 int evlist__find_persistent_buffers(struct evlist *evlist)
 {
 	struct persistent_reader *reader = evlist__persistent(evlist);
-	struct evsel *evsel;
 	int err = 0;
 
 	if (!reader)
 		return 0;
 
-	evlist__for_each_entry(evlist, evsel) {
-		if (!err && evsel->persistent)
-			err = evsel__add_persistent_ids(evlist, evsel);
-	}
-	if (!err && !reader->history)
+	if (!reader->history)
 		err = evlist__base_persistent_lost(evlist);
-	if (err)
-		return err;
-
-	err = evlist__check_persistent(evlist) ?: persistent_reader__init(reader, evlist) ?:
-	      persistent_reader__begin(reader);
+	err = err ?: persistent_reader__init(reader, evlist) ?: persistent_reader__begin(reader);
 	evlist__core(evlist)->nr_reopened_mmaps = err ? 0 : reader->nr;
 	return err;
 }

@@ -8,17 +8,13 @@
 struct evlist;
 struct fdarray;
 struct mmap_params;
+struct option;
 struct target;
 
-/* An option that means nothing for events that run already */
-struct reopened_refused {
-	const char	*option;
-	bool		given;
-};
-
-int reopened__check_options(const struct reopened_refused *refused);
 int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool side_band);
 bool evlist__has_only_persistent(struct evlist *evlist);
+int evlist__check_running(struct evlist *evlist, const struct option *options,
+			  const char * const *shaping, const char * const *never);
 void evlist__fprintf_sessions(struct evlist *evlist, FILE *fp);
 int evlist__check_consume(struct evlist *evlist);
 int evlist__enable_persistent(struct evlist *evlist);
@@ -26,7 +22,7 @@ int evlist__enable_persistent(struct evlist *evlist);
 int evlist__find_persistent_buffers(struct evlist *evlist);
 int evlist__mmap_persistent(struct evlist *evlist, struct mmap_params *mp);
 bool evlist__follows_persistent(struct evlist *evlist);
-int evlist__poll_timeout(struct evlist *evlist, int timeout);
+int evlist__poll_timeout(struct evlist *evlist, struct fdarray *pollfd, int timeout);
 void evlist__hang_up_ended(struct evlist *evlist, struct fdarray *pollfd);
 int evlist__scnprintf_ended(struct evlist *evlist, char *buf, size_t size);
 void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp);

@@ -15,8 +15,12 @@
 #include <api/fs/fs.h>
 #include <perf/cpumap.h>
 #include "debug.h"
+#include "intlist.h"
 #include "registry.h"
 #include "strbuf.h"
+
+/* Members may come and go between the two places that tell of them. */
+#define MAX_TRIES	10
 
 static int persistent_info__add_member(struct persistent_info *info, int i)
 {
@@ -45,10 +49,8 @@ static int persistent_info__add_member(struct persistent_info *info, int i)
 static int persistent_info__init_instances(struct persistent_info *info, u32 id)
 {
 	*info = (struct persistent_info) { .id = id };
-	if (!persistent__name(id, info->name)) {
-		snprintf(info->name, sizeof(info->name), "(ended)");
+	if (!persistent__name_or_id(id, info->name))
 		return -ENOENT;
-	}
 
 	info->nr = persistent__instances(id, &info->query, &info->instances);
 	if (info->nr < 0)
@@ -73,44 +75,47 @@ int persistent_info__init(struct persistent_info *info, u32 id)
 	return err == -ESRCH ? -ENOENT : err;
 }
 
-/* The lines of sysfs are in the order of the members: their types, and names for them */
+/* Their types, and names for them */
 static int persistent_info__add_types(struct persistent_info *info)
 {
-	char types[4096], *rest = types, *line;
-	unsigned long long config;
-	u32 nr = 0;
+	struct persistent_types types;
+	int nr = 0;
 
 	for (int i = 0; i < info->nr; i++)
 		info->members[info->instances[i].member].known = true;
-	if (persistent__value(info->id, "types", types, sizeof(types)) < 0)
+	if (persistent_types__read(&types, info->id))
 		return -ENOENT;
 
-	while ((line = strsep(&rest, "\n"))) {
-		struct persistent_info_member *member;
+	for (u32 i = 0; i < info->nr_members; i++) {
+		struct persistent_info_member *member = &info->members[i];
+		struct persistent_type *type = &types.list[nr];
 		struct strbuf label = STRBUF_INIT;
 
-		while (nr < info->nr_members && !info->members[nr].known)
-			nr++;
+		if (!member->known)
+			continue;
 		/* One has joined meanwhile, or left. */
-		if (nr == info->nr_members)
+		if (nr++ == types.nr)
 			return -EAGAIN;
-		member = &info->members[nr++];
-		if (sscanf(line, "%u:%llx", &member->attr.type, &config) == 2)
-			member->attr.config = config;
-		persistent__parse_types(line, ' ', &label);
+		member->attr.type = type->type;
+		member->attr.config = type->config;
+		if (!persistent__is_side_band(type->type, type->config))
+			persistent__add_name(&label, type->type, type->config);
 		strlcpy(member->label, label.buf, sizeof(member->label));
 		strbuf_release(&label);
 	}
-	return nr == info->nr_members ? 0 : -EAGAIN;
+	return nr == types.nr ? 0 : -EAGAIN;
 }
 
 /* The members have the type and config that anybody may know, and no more. */
 int persistent_info__init_types(struct persistent_info *info, u32 id)
 {
-	int err = persistent_info__init_instances(info, id) ?: persistent_info__add_types(info);
+	int err, tries = 0;
 
-	if (err)
-		persistent_info__exit(info);
+	do {
+		err = persistent_info__init_instances(info, id) ?: persistent_info__add_types(info);
+		if (err)
+			persistent_info__exit(info);
+	} while (err == -EAGAIN && ++tries < MAX_TRIES);
 	return err;
 }
 
@@ -162,12 +167,31 @@ int persistent_info__find_member(struct persistent_info *info, const char *event
 	return found;
 }
 
-/* It names tasks, counts nothing, and comes with every session. */
 bool persistent_info__is_side_band(struct persistent_info *info, u32 member)
 {
 	struct perf_event_attr *attr = &info->members[member].attr;
 
-	return attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_DUMMY;
+	return persistent__is_side_band(attr->type, attr->config);
+}
+
+/*
+ * Move instances of side-band, which are on all CPUs whatever the session measures, behind the
+ * others. Returns how many others there are or, if there are none, how many of side-band.
+ */
+int persistent_info__sort_side_band(struct persistent_info *info)
+{
+	struct perf_persistent_info *instances = info->instances;
+	int nr = 0;
+
+	for (int i = 0; i < info->nr; i++) {
+		struct perf_persistent_info instance = instances[i];
+
+		if (persistent_info__is_side_band(info, instance.member))
+			continue;
+		instances[i] = instances[nr];
+		instances[nr++] = instance;
+	}
+	return nr ?: info->nr;
 }
 
 /* KVM does not give guests the PMU while an event of it counts in guests. */
@@ -176,25 +200,6 @@ bool persistent_info__includes_guests(struct persistent_info *info, u32 member)
 	struct perf_event_attr *attr = &info->members[member].attr;
 
 	return !attr->exclude_guest && persistent__is_cpu_pmu(attr->type);
-}
-
-/*
- * Whether some of its events keep KVM from giving guests the PMU; a negative
- * error if that is not for the caller to know.
- */
-int persistent__includes_guests(u32 id)
-{
-	struct persistent_info info;
-	bool includes = false;
-	int err;
-
-	err = persistent_info__init(&info, id);
-	if (err)
-		return err;
-	for (u32 i = 0; i < info.nr_members; i++)
-		includes |= info.members[i].known && persistent_info__includes_guests(&info, i);
-	persistent_info__exit(&info);
-	return includes;
 }
 
 static void persistent_details__find_where(struct persistent_answer *details)
@@ -258,36 +263,6 @@ const char *persistent__state(u32 state)
 	return state < ARRAY_SIZE(states) ? states[state] : "unknown";
 }
 
-/* As sysfs writes it: software, PERF_COUNT_SW_DUMMY */
-#define PERSISTENT_SIDE_BAND	"1:0x9"
-
-/*
- * Side-band is on all CPUs, whatever the session measures: leave it out. The lines of
- * sysfs are in the order of the members, as the instances' numbers of these are.
- */
-int persistent__drop_side_band(const char *types, struct perf_persistent_info *instances, int nr)
-{
-	bool side_band[PERSISTENT_MAX_MEMBERS] = {}, known[PERSISTENT_MAX_MEMBERS] = {};
-	int left = 0;
-
-	for (int i = 0; i < nr; i++)
-		known[instances[i].member % PERSISTENT_MAX_MEMBERS] = true;
-	for (int i = 0; i < PERSISTENT_MAX_MEMBERS && *types; i++) {
-		if (!known[i])
-			continue;
-		side_band[i] = strstarts(types, PERSISTENT_SIDE_BAND "\n") ||
-			       !strcmp(types, PERSISTENT_SIDE_BAND);
-		types += strcspn(types, "\n");
-		types += *types == '\n';
-	}
-	for (int i = 0; i < nr; i++) {
-		if (!side_band[instances[i].member % PERSISTENT_MAX_MEMBERS])
-			instances[left++] = instances[i];
-	}
-	/* There is nothing else. */
-	return left ?: nr;
-}
-
 void persistent__count_states(const struct perf_persistent_info *instances, int nr,
 			      u32 nrs[PERSISTENT_STATES])
 {
@@ -330,34 +305,26 @@ void persistent__scnprintf_state(char *buf, size_t size, const struct perf_persi
 	}
 }
 
-static int pid_cmp(const void *a, const void *b)
-{
-	const pid_t *l = a, *r = b;
-
-	return *l < *r ? -1 : *l > *r;
-}
-
 /*
- * Returns the number of tasks; *pid is the last of them, or 0 if the number is not known:
+ * Returns the number of tasks; *pid is the first of them, or 0 if the number is not known:
  * some are not in the caller's pid namespace, or not for the caller to know.
  */
-static int count_tasks(const struct perf_persistent_info *instances, int nr, pid_t *pid)
+static unsigned int count_tasks(const struct perf_persistent_info *instances, int nr, pid_t *pid)
 {
-	pid_t *pids = malloc(nr * sizeof(*pids));
-	int n = 0, tasks = 0;
+	struct intlist *pids = intlist__new(NULL);
+	unsigned int tasks;
 
 	*pid = 0;
-	for (int i = 0; pids && i < nr; i++) {
+	if (!pids)
+		return 0;
+	for (int i = 0; i < nr; i++) {
 		if (instances[i].pid != -1)
-			pids[n++] = instances[i].pid;
+			intlist__findnew(pids, instances[i].pid);
 	}
-	if (n)
-		qsort(pids, n, sizeof(*pids), pid_cmp);
-	for (int i = 0; i < n; i++)
-		tasks += !i || pids[i] != pids[i - 1];
-	if (n)
-		*pid = pids[0] ? pids[n - 1] : 0;
-	free(pids);
+	tasks = intlist__nr_entries(pids);
+	if (tasks)
+		*pid = intlist__first(pids)->i;
+	intlist__delete(pids);
 	return tasks;
 }
 
@@ -413,12 +380,12 @@ void persistent__scnprintf_target(char *buf, size_t size,
 				  const char *cpus)
 {
 	pid_t pid;
-	int tasks = count_tasks(instances, max(nr, 0), &pid);
+	unsigned int tasks = count_tasks(instances, nr, &pid);
 
 	if (tasks == 1 && pid)
 		scnprintf(buf, size, "pid %d", pid);
 	else if (tasks && pid)
-		scnprintf(buf, size, "%d tasks", tasks);
+		scnprintf(buf, size, "%u tasks", tasks);
 	else if (tasks && instances[0].event_id)
 		scnprintf(buf, size, "tasks elsewhere");
 	else if (tasks || !cpus[0])

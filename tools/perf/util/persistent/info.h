@@ -10,6 +10,21 @@
 
 struct strbuf;
 
+/* Type and config of each member of a session, from sysfs, in the order of the members */
+struct persistent_types {
+	int			nr;
+	struct persistent_type {
+		u32		type;
+		u64		config;
+	} list[PERSISTENT_MAX_MEMBERS];
+};
+
+/* It names tasks, counts nothing, and comes with every session. */
+static inline bool persistent__is_side_band(u32 type, u64 config)
+{
+	return type == PERF_TYPE_SOFTWARE && config == PERF_COUNT_SW_DUMMY;
+}
+
 /*
  * A session: the answer to one query of it, with all instances but without
  * self, and its members.
@@ -34,8 +49,8 @@ int persistent_info__init_control(struct persistent_info *info, u32 id);
 void persistent_info__exit(struct persistent_info *info);
 int persistent_info__find_member(struct persistent_info *info, const char *event);
 bool persistent_info__is_side_band(struct persistent_info *info, u32 member);
+int persistent_info__sort_side_band(struct persistent_info *info);
 bool persistent_info__includes_guests(struct persistent_info *info, u32 member);
-int persistent__includes_guests(u32 id);
 
 /* As persistent/id=N,instance=M/ names it, where 0 is all of them */
 static inline u32 persistent_details__instance(const struct persistent_answer *details)
@@ -51,8 +66,6 @@ const char *persistent__state(u32 state);
 /* All instances of a session in a few words */
 #define PERSISTENT_STATES	(PERF_PERSISTENT_STATE_REVOKED + 1)
 
-int persistent__drop_side_band(const char *types, struct perf_persistent_info *instances,
-			       int nr);
 void persistent__scnprintf_cpus(char *buf, size_t size,
 				const struct perf_persistent_info *instances, int nr);
 void persistent__count_states(const struct perf_persistent_info *instances, int nr,
@@ -64,12 +77,14 @@ void persistent__scnprintf_target(char *buf, size_t size,
 				  const char *cpus);
 
 /* Names for what it counts, which anybody may know. */
-int persistent__parse_types(char *types, char sep, struct strbuf *sb);
+int persistent_types__read(struct persistent_types *types, u32 id);
+int persistent_types__add_names(const struct persistent_types *types, char sep,
+				struct strbuf *sb);
+bool persistent_types__have_cpu_pmu(const struct persistent_types *types);
+int persistent__add_name(struct strbuf *sb, u32 type, u64 config);
 int persistent__types(u32 id, char sep, struct strbuf *sb);
 char *persistent__fit_events(const char *events, int width);
 bool persistent__is_cpu_pmu(u32 type);
-bool persistent__types_have_cpu_pmu(const char *types);
-bool persistent__has_cpu_pmu(u32 id);
 char *persistent__describe(const char *name);
 
 #endif /* __PERF_PERSISTENT_INFO_H */

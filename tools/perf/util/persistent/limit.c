@@ -22,12 +22,9 @@ static bool evlist__keeps_since(struct evlist *evlist, union perf_event *event, 
 static void persistent_reader__keep_since(struct persistent_reader *reader, u64 since)
 {
 	persistent_reader__for_each(reader, buffer) {
-		u64 samples = buffer->samples;
-
-		if (buffer->side_band)
-			continue;
-		persistent_buffer__keep(buffer, evlist__keeps_since, since);
-		reader->left_out += samples - buffer->samples;
+		if (!buffer->side_band)
+			reader->left_out += persistent_buffer__keep(buffer, evlist__keeps_since,
+								    since);
 	}
 }
 
@@ -154,20 +151,18 @@ int persistent_reader__keep_size(struct persistent_reader *reader, u64 written, 
 static void persistent_buffer__leave_newer(struct persistent_buffer *buffer, u64 time)
 {
 	union perf_event *event = NULL;
-	u64 samples = 0, last = 0, len;
+	u64 last = 0, len;
 
 	while ((event = persistent_buffer__next(buffer, event))) {
 		last = persistent_buffer__time(buffer, event, last);
 		if (last > time)
 			break;
-		samples += event->header.type == PERF_RECORD_SAMPLE;
 	}
 	if (!event)
 		return;
 	len = (void *)event - buffer->data;
 	buffer->cursor -= buffer->len - len;
 	buffer->len = len;
-	buffer->samples = samples;
 }
 
 /* Leave the newest, until @total fits. Returns how many records are kept. */

@@ -25,8 +25,10 @@
 #include <linux/time64.h>
 #include <linux/zalloc.h>
 #include <api/fs/fs.h>
+#include <internal/lib.h>
 #include <sys/stat.h>
 #include "debug.h"
+#include "strbuf.h"
 
 #define LOG_MAGIC	"perf-persistent-log 1"
 
@@ -138,28 +140,39 @@ int persistent_log__set_session(struct persistent_log *log, const char *session)
 	return persistent_log__set_begun(log);
 }
 
-static int persistent_log__write_pos(struct persistent_log *log, char *path)
+/* If it fails, the file is as it was. */
+int persistent_file__replace(const char *path, const char *text, mode_t mode)
 {
-	int err = 0, fd = mkstemp(path);
-	FILE *file;
+	char partial[LOG_PATH_SIZE];
+	int err = 0, fd;
 
+	snprintf(partial, sizeof(partial), "%s.XXXXXX", path);
+	fd = mkstemp(partial);
 	if (fd < 0)
 		return -errno;
-	file = fdopen(fd, "w");
-	if (!file) {
+	if (fchmod(fd, mode) || writen(fd, text, strlen(text)) < 0 || fsync(fd))
 		err = -errno;
-		close(fd);
-		return err;
-	}
+	if (close(fd) && !err)
+		err = -errno;
+	if (!err && rename(partial, path))
+		err = -errno;
+	if (err)
+		unlink(partial);
+	return err;
+}
 
-	fprintf(file, LOG_MAGIC "\nsize %" PRIu64 "\nsession %s\n", log->size, log->session);
-	for (int i = 0; i < log->nr_marks; i++)
-		fprintf(file, "%c %" PRIu64 " %" PRIu64 "\n", log->marks[i].what,
-			log->marks[i].id, log->marks[i].value);
-	if (fflush(file) || ferror(file) || fsync(fd))
-		err = -(errno ?: EIO);
-	if (fclose(file) && !err)
-		err = -errno;
+static int persistent_log__write_pos(struct persistent_log *log)
+{
+	struct strbuf sb = STRBUF_INIT;
+	int err = strbuf_addf(&sb, LOG_MAGIC "\nsize %" PRIu64 "\nsession %s\n", log->size,
+			      log->session);
+
+	for (int i = 0; i < log->nr_marks && !err; i++)
+		err = strbuf_addf(&sb, "%c %" PRIu64 " %" PRIu64 "\n", log->marks[i].what,
+				  log->marks[i].id, log->marks[i].value);
+	if (!err)
+		err = persistent_file__replace(log->pos_path, sb.buf, 0600);
+	strbuf_release(&sb);
 	return err;
 }
 
@@ -185,21 +198,13 @@ static int persistent_log__sync_folder(struct persistent_log *log)
 int persistent_log__commit(struct persistent_log *log)
 {
 	off_t size = lseek(log->fd, 0, SEEK_CUR);
-	char new_pos[LOG_PATH_SIZE];
-	int err = 0;
+	int err;
 
 	if (size < 0 || fsync(log->fd))
 		return persistent_log__error(log, "cannot write", errno);
 
 	log->size = size;
-	snprintf(new_pos, sizeof(new_pos), "%s.XXXXXX", log->pos_path);
-	err = persistent_log__write_pos(log, new_pos);
-	if (!err && rename(new_pos, log->pos_path))
-		err = -errno;
-	if (!err)
-		err = persistent_log__sync_folder(log);
-	else
-		unlink(new_pos);
+	err = persistent_log__write_pos(log) ?: persistent_log__sync_folder(log);
 	return err ? persistent_log__error(log, "cannot write what belongs to", -err) : 0;
 }
 
@@ -221,18 +226,39 @@ static int persistent_log__parse(struct persistent_log *log, FILE *file)
 	return feof(file) ? 0 : -EINVAL;
 }
 
-/* Do not trust files of others: they say where to cut off and to read. */
-static int persistent_log__check_owner(int fd, const char *path, struct stat *st)
+/*
+ * Read PATH.pos. Returns an error as persistent_file__open() does.
+ *
+ * @size: of the log; an empty one may be there instead of the one that PATH.pos is of
+ */
+static int persistent_log__load(struct persistent_log *log, u64 size, struct stat *pos)
 {
-	if (fstat(fd, st)) {
-		pr_err("cannot read %s: %m\n", path);
-		return -errno;
+	int err, fd = persistent_file__open(log->pos_path, O_RDONLY, 0);
+	FILE *file;
+
+	if (fd < 0)
+		return fd;
+	file = fdopen(fd, "r");
+	if (!file) {
+		close(fd);
+		return -ENOMEM;
 	}
-	if (st->st_uid && st->st_uid != geteuid()) {
-		pr_err("%s is owned by neither root nor you\n", path);
-		return -EPERM;
-	}
-	return 0;
+	err = fstat(fd, pos) ? -EINVAL : persistent_log__parse(log, file);
+	fclose(file);
+	if (!err && size && size < log->size)
+		err = -EINVAL;
+	if (err == -EINVAL)
+		pr_err("%s does not belong to %s: move both away\n", log->pos_path, log->path);
+	return err;
+}
+
+/* Do not trust files of others: they say where to cut off and to read. */
+static int persistent_log__check_owner(const char *path, const struct stat *st)
+{
+	if (!st->st_uid || st->st_uid == geteuid())
+		return 0;
+	pr_err("%s is owned by neither root nor you\n", path);
+	return -EPERM;
 }
 
 /* With the positions of the log before it, if there was one */
@@ -241,52 +267,33 @@ static int persistent_log__begin(struct persistent_log *log)
 	return persistent_log__set_begun(log) ?: persistent_log__commit(log);
 }
 
+static u64 persistent_log__value(struct persistent_log *log, char what)
+{
+	u64 *mark = persistent_log__mark(log, what, 0);
+
+	return mark ? *mark : 0;
+}
+
 /* In ns; 0 if the clock was set back */
 u64 persistent_log__age(struct persistent_log *log)
 {
-	u64 now = time(NULL), *begun = persistent_log__mark(log, LOG_BEGUN, 0);
+	u64 now = time(NULL), begun = persistent_log__value(log, LOG_BEGUN);
 
-	return begun && now > *begun ? (now - *begun) * NSEC_PER_SEC : 0;
-}
-
-static int persistent_log__go_on(struct persistent_log *log, FILE *file, u64 size)
-{
-	struct stat st;
-	int err = persistent_log__check_owner(fileno(file), log->pos_path, &st);
-
-	if (!err)
-		err = persistent_log__parse(log, file);
-	if (!err && !size && log->size)
-		return persistent_log__begin(log);
-	if (!err && size < log->size)
-		err = -EINVAL;
-	if (err == -EINVAL)
-		pr_err("%s does not belong to %s: move both away\n", log->pos_path, log->path);
-	return err;
-}
-
-/* Returns an error as persistent_file__open() does. */
-static int persistent_log__open_pos(struct persistent_log *log, FILE **file)
-{
-	int fd = persistent_file__open(log->pos_path, O_RDONLY, 0);
-
-	if (fd < 0)
-		return fd;
-	*file = fdopen(fd, "r");
-	if (*file)
-		return 0;
-	close(fd);
-	return -ENOMEM;
+	return begun && now > begun ? (now - begun) * NSEC_PER_SEC : 0;
 }
 
 static int persistent_log__read_pos(struct persistent_log *log)
 {
-	struct stat st;
-	int err = persistent_log__check_owner(log->fd, log->path, &st);
-	FILE *file;
+	struct stat st, pos;
+	int err;
 
-	if (!err)
-		err = persistent_log__open_pos(log, &file);
+	if (fstat(log->fd, &st))
+		return persistent_log__error(log, "cannot read", errno);
+	err = persistent_log__check_owner(log->path, &st);
+	if (err)
+		return err;
+
+	err = persistent_log__load(log, st.st_size, &pos);
 	if (err == -ENOENT && st.st_size) {
 		pr_err("%s exists, but is not a log of perf persistent flush: %s is missing\n",
 		       log->path, log->pos_path);
@@ -296,11 +303,9 @@ static int persistent_log__read_pos(struct persistent_log *log)
 		snprintf(log->session, sizeof(log->session), "none");
 		return persistent_log__begin(log);
 	}
-	if (err)
-		return err;
-
-	err = persistent_log__go_on(log, file, st.st_size);
-	fclose(file);
+	err = err ?: persistent_log__check_owner(log->pos_path, &pos);
+	if (!err && !st.st_size && log->size)
+		err = persistent_log__begin(log);
 	return err;
 }
 
@@ -333,40 +338,16 @@ void persistent_log__close(struct persistent_log *log)
 	zfree(&log->marks);
 }
 
-static int persistent_log__check_status(struct persistent_log *log, const char *session)
-{
-	struct stat st;
-	FILE *file;
-	int err = persistent_log__open_pos(log, &file);
-
-	if (err == -ENOENT)
-		return persistent_log__error(log, "cannot read what belongs to", ENOENT);
-	if (err)
-		return err;
-	err = persistent_log__parse(log, file);
-	fclose(file);
-	/* An empty one is about to begin. */
-	if (!err && log->fd >= 0 && !fstat(log->fd, &st) && st.st_size &&
-	    (u64)st.st_size < log->size)
-		err = -EINVAL;
-	if (err == -EINVAL)
-		pr_err("%s does not belong to %s: move both away\n", log->pos_path, log->path);
-	if (!err && log->size && strcmp(log->session, session)) {
-		pr_err("%s is of another session\n", log->path);
-		err = -EINVAL;
-	}
-	return err;
-}
-
 /* Nothing of it is changed. PATH may have been moved away, to be followed by another. */
 int persistent_log__status(const char *path, const char *session,
 			   struct persistent_log_status *status)
 {
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	struct persistent_log log = {
 		.path = path,
 		.fd   = persistent_file__open(path, O_RDONLY, 0),
 	};
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	struct stat st = {}, pos;
 	int err;
 
 	if (log.fd < 0 && log.fd != -ENOENT)
@@ -375,20 +356,19 @@ int persistent_log__status(const char *path, const char *session,
 	snprintf(log.pos_path, sizeof(log.pos_path), "%s.pos", path);
 	*status = (struct persistent_log_status) {};
 	/* Test the lock without taking it. */
-	if (log.fd >= 0)
+	if (log.fd >= 0 && !fstat(log.fd, &st))
 		status->flushing = !fcntl(log.fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
-	err = persistent_log__check_status(&log, session);
-	status->size = log.size;
-	for (int i = 0; i < log.nr_marks; i++) {
-		struct persistent_log_mark *mark = &log.marks[i];
-
-		if (mark->what == LOG_MISSING)
-			status->missing = mark->value;
-		else if (mark->what == LOG_FULL)
-			status->full = mark->value;
-		else if (mark->what == LOG_ERROR)
-			status->error = mark->value;
+	err = persistent_log__load(&log, st.st_size, &pos);
+	if (err == -ENOENT)
+		persistent_log__error(&log, "cannot read what belongs to", ENOENT);
+	if (!err && log.size && strcmp(log.session, session)) {
+		pr_err("%s is of another session\n", path);
+		err = -EINVAL;
 	}
+	status->size = log.size;
+	status->missing = persistent_log__value(&log, LOG_MISSING);
+	status->full = persistent_log__value(&log, LOG_FULL);
+	status->error = persistent_log__value(&log, LOG_ERROR);
 	persistent_log__close(&log);
 	return err;
 }
@@ -444,33 +424,20 @@ static const char *persistent_log__path(struct persistent_log *log, unsigned int
 	return path;
 }
 
-static bool persistent_log__exists(struct persistent_log *log, unsigned int n)
-{
-	char path[LOG_PATH_SIZE];
-
-	return !access(persistent_log__path(log, n, path), F_OK);
-}
-
-static int persistent_log__rename(struct persistent_log *log, unsigned int n)
-{
-	char from[LOG_PATH_SIZE], to[LOG_PATH_SIZE];
-
-	if (rename(persistent_log__path(log, n, from), persistent_log__path(log, n + 1, to)))
-		return persistent_log__error(log, "cannot rotate", errno);
-	return 0;
-}
-
 /* One that was killed left a gap in the row: what is beyond it stays where it is. */
 static int persistent_log__shift(struct persistent_log *log, unsigned int keep)
 {
+	char from[LOG_PATH_SIZE], to[LOG_PATH_SIZE];
 	unsigned int nr = 1;
-	int err = 0;
 
-	while (nr != keep && persistent_log__exists(log, nr))
+	while (nr != keep && !access(persistent_log__path(log, nr, to), F_OK))
 		nr++;
-	while (nr-- && !err)
-		err = persistent_log__rename(log, nr);
-	return err;
+	for (; nr; nr--) {
+		if (rename(persistent_log__path(log, nr - 1, from),
+			   persistent_log__path(log, nr, to)))
+			return persistent_log__error(log, "cannot rotate", errno);
+	}
+	return 0;
 }
 
 /* The old one stays locked until there is a new one. */

@@ -54,6 +54,7 @@ struct persistent_log_status {
 };
 
 int persistent_file__open(const char *path, int flags, mode_t mode);
+int persistent_file__replace(const char *path, const char *text, mode_t mode);
 int persistent_log__session(u32 id, char *buf, size_t size);
 int persistent_log__open(struct persistent_log *log, const char *path);
 int persistent_log__set_session(struct persistent_log *log, const char *session);

@@ -9,34 +9,39 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <linux/err.h>
 #include <linux/kernel.h>
 #include <linux/zalloc.h>
 #include <perf/cpumap.h>
 #include <perf/threadmap.h>
 #include <internal/evsel.h>
 #include <internal/threadmap.h>
-#include <internal/xyarray.h>
 #include "cgroup.h"
-#include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
+#include "info.h"
 #include "parse-events.h"
 #include "pmu.h"
 #include "registry.h"
+#include "rlimit.h"
 
-/* An instance on its way to its place in an evsel */
+/* An instance on its way to its place in an evsel; @cgroup is empty for none. */
 struct persistent_place {
 	struct perf_persistent_info	info;
+	struct perf_event_attr		attr;
+	u32				flags;
+	char				*label;
 	char				*cgroup;
+	int				fd;
 	int				thread;
 };
 
 /* A run of places makes an evsel; threads are those of all that have tasks. */
 struct persistent_set {
 	u32				id;
+	const char			*name;
 	int				nr;
 	int				nr_threads;
+	bool				side_band;
 	bool				some_cpus;
 	bool				in_part;
 	struct persistent_place		*places;
@@ -68,9 +73,7 @@ static bool choice__has(const struct persistent_choice *choice,
 /* Siblings come after their leader: by cgroup, then by member. */
 static int place__cmp_evsel(const struct persistent_place *l, const struct persistent_place *r)
 {
-	int cmp = strcmp(l->cgroup ?: "", r->cgroup ?: "");
-
-	return cmp ?: (int)l->info.member - (int)r->info.member;
+	return strcmp(l->cgroup, r->cgroup) ?: (int)l->info.member - (int)r->info.member;
 }
 
 static int place__cmp(const void *a, const void *b)
@@ -81,18 +84,38 @@ static int place__cmp(const void *a, const void *b)
 	       l->info.pid - r->info.pid ?: (int)l->info.instance - (int)r->info.instance;
 }
 
-static int set__find_cgroup(struct persistent_set *set, struct persistent_place *place)
+static int set__open(struct persistent_set *set, u32 instance)
+{
+	enum rlimit_action limit = NO_CHANGE;
+	int fd;
+
+	do {
+		fd = persistent__open(set->id, instance);
+	} while (fd == -EMFILE && rlimit__increase_nofile(&limit));
+	return fd;
+}
+
+/* Returns -ENOENT if the instance was dropped since it was listed. */
+static int set__ask(struct persistent_set *set, struct persistent_place *place)
 {
 	struct persistent_answer answer;
-	int err = persistent__ask(set->id, place->info.instance, &answer);
+	int err;
 
-	if (!err && answer.cgroup[0]) {
-		/* As perf's -G names it */
-		place->cgroup = strdup(answer.cgroup + (answer.cgroup[1] ? 1 : 0));
-		if (!place->cgroup)
-			err = -ENOMEM;
+	place->fd = set__open(set, place->info.instance);
+	if (place->fd < 0)
+		return place->fd;
+	err = persistent__ask_fd(place->fd, set->id, &answer);
+	if (err) {
+		close(place->fd);
+		place->fd = -1;
+		return err;
 	}
-	return err;
+	place->attr = answer.attr;
+	place->flags = answer.query.flags;
+	place->label = strdup(answer.label);
+	/* As perf's -G names it */
+	place->cgroup = strdup(answer.cgroup + (answer.cgroup[0] && answer.cgroup[1] ? 1 : 0));
+	return place->label && place->cgroup ? 0 : -ENOMEM;
 }
 
 static int set__fill(struct persistent_set *set, struct perf_persistent_info *instances,
@@ -113,14 +136,11 @@ static int set__fill(struct persistent_set *set, struct perf_persistent_info *in
 		if (!choice__has(choice, &instances[i]))
 			continue;
 		place->info = instances[i];
-		/* A cgroup's events are on CPUs. */
-		err = place->info.pid == -1 ? set__find_cgroup(set, place) : 0;
+		err = set__ask(set, place);
 		gone |= err == -ENOENT;
-		if (err == -ENOENT)
-			continue;
-		if (err)
+		set->nr += place->fd >= 0;
+		if (err && err != -ENOENT)
 			return err;
-		set->nr++;
 	}
 	qsort(set->places, set->nr, sizeof(*set->places), place__cmp);
 	return gone && !set->nr ? -ENOENT : 0;
@@ -295,7 +315,7 @@ static int set__fill_evsel(struct persistent_set *set, struct evsel *evsel, int 
 {
 	bool tasks = set__has_tasks(set, from, to);
 	struct persistent_instance *instance;
-	struct perf_cpu cpu;
+	int nr_cpus, nr_threads;
 
 	evsel->core.cpus = set__cpus(set, from, to);
 	/* One map for all, which has the names of the tasks once. */
@@ -308,72 +328,57 @@ static int set__fill_evsel(struct persistent_set *set, struct evsel *evsel, int 
 		return -ENOMEM;
 
 	evsel->persistent->id = set->id;
-	evsel->persistent->member = set->places[from].info.member;
+	evsel->persistent->flags = set->places[from].flags;
+	scnprintf(evsel->persistent->name, sizeof(evsel->persistent->name), "%s", set->name);
 	evsel->persistent->some_cpus = set->some_cpus;
 	evsel->persistent->in_part = set->in_part;
-	evsel->persistent->instances = xyarray__new(perf_cpu_map__nr(evsel->core.cpus),
-						    perf_thread_map__nr(evsel->core.threads),
+	nr_cpus = perf_cpu_map__nr(evsel->core.cpus);
+	nr_threads = perf_thread_map__nr(evsel->core.threads);
+	evsel->persistent->instances = xyarray__new(nr_cpus, nr_threads,
 						    sizeof(struct persistent_instance));
-	if (!evsel->persistent->instances)
+	if (!evsel->persistent->instances ||
+	    perf_evsel__alloc_fd(&evsel->core, nr_cpus, nr_threads) < 0)
 		return -ENOMEM;
 
 	for (int i = from; i < to; i++) {
-		cpu.cpu = set->places[i].info.cpu;
-		instance = xyarray__entry(evsel->persistent->instances,
-					  perf_cpu_map__idx(evsel->core.cpus, cpu),
-					  set->places[i].thread);
-		instance->info = set->places[i].info;
-		instance->base_lost = instance->info.lost_before;
+		struct persistent_place *place = &set->places[i];
+		struct perf_cpu cpu = { .cpu = place->info.cpu };
+		int idx = perf_cpu_map__idx(evsel->core.cpus, cpu);
+
+		instance = xyarray__entry(evsel->persistent->instances, idx, place->thread);
+		instance->info = place->info;
+		instance->base_lost = place->info.lost_before;
+		PERSISTENT_FD(evsel, idx, place->thread) = place->fd;
+		place->fd = -1;
 	}
 	return 0;
 }
 
-/* Instances may have been dropped since they were listed: ask the first that is left. */
-static int set__ask(struct persistent_set *set, int from, int to,
-		    struct persistent_answer *answer)
-{
-	int err;
-
-	do
-		err = persistent__ask(set->id, set->places[from].info.instance, answer);
-	while (err == -ENOENT && ++from < to);
-
-	return err;
-}
-
 static struct evsel *set__new_evsel(struct persistent_set *set, int from, int to, int idx)
 {
-	const char *cgroup = set->places[from].cgroup;
-	struct persistent_answer answer;
+	struct persistent_place *first = &set->places[from];
 	struct evsel *evsel;
-	int err = set__ask(set, from, to, &answer);
-
-	if (err)
-		return ERR_PTR(err);
 
 	/* What reads the file later need not know how the event was kept. */
-	answer.attr.persistent = 0;
-	evsel = evsel__new_idx(&answer.attr, idx);
+	first->attr.persistent = 0;
+	evsel = evsel__new_idx(&first->attr, idx);
 	if (!evsel)
-		return ERR_PTR(-ENOMEM);
+		return NULL;
 
 	evsel->core.reopened = true;
 	/* For perf stat it is a reason to be system-wide. */
 	evsel->core.requires_cpu = true;
 	evsel->core.nr_members = 1;
-	evsel__set_label(evsel, answer.label);
+	evsel__set_label(evsel, first->label);
 	/* Names that look the same when printed are still different cgroups. */
-	if (cgroup)
-		evsel->cgrp = cgroup__new(cgroup, /*do_open=*/false);
+	if (first->cgroup[0])
+		evsel->cgrp = cgroup__new(first->cgroup, /*do_open=*/false);
 	if (evsel->cgrp)
 		persistent__printable(evsel->cgrp->name);
-	if ((cgroup && !evsel->cgrp) || set__fill_evsel(set, evsel, from, to)) {
+	if ((first->cgroup[0] && !evsel->cgrp) || set__fill_evsel(set, evsel, from, to)) {
 		evsel__put(evsel);
-		return ERR_PTR(-ENOMEM);
+		return NULL;
 	}
-	evsel->persistent->flags = answer.query.flags;
-	scnprintf(evsel->persistent->name, sizeof(evsel->persistent->name), "%s",
-		  answer.query.name);
 	return evsel;
 }
 
@@ -396,31 +401,29 @@ static int set__add_evsels(struct persistent_set *set, struct evlist *evlist)
 	int added = 0;
 
 	for (int from = 0, to; from < set->nr; from = to) {
+		const struct perf_event_attr *attr = &set->places[from].attr;
+
 		to = set__end_of_evsel(set, from);
-		if (from && strcmp(set->places[from].cgroup ?: "",
-				   set->places[from - 1].cgroup ?: ""))
+		if (!set->side_band && persistent__is_side_band(attr->type, attr->config))
+			continue;
+		if (from && strcmp(set->places[from].cgroup, set->places[from - 1].cgroup))
 			leader = NULL;
 		evsel = set__new_evsel(set, from, to, evlist__nr_entries(evlist));
-		if (evsel == ERR_PTR(-ENOENT)) {
-			pr_debug("member %u of session %u is left out: its targets were dropped\n",
-				 set->places[from].info.member, set->id);
-			continue;
-		}
-		if (IS_ERR(evsel))
-			return PTR_ERR(evsel);
+		if (!evsel)
+			return -ENOMEM;
 		evsel__join_group(evsel, &leader);
 		evlist__add(evlist, evsel);
 		added++;
 	}
-	return added || !set->nr ? added : -ENOENT;
+	return added;
 }
 
 static int set__error(struct persistent_set *set, int err)
 {
 	char name[PERF_PERSISTENT_NAME_MAX];
 
-	return persistent__error("read", set->id, persistent__name(set->id, name) ?: "(ended)",
-				 'r', err);
+	persistent__name_or_id(set->id, name);
+	return persistent__error("read", set->id, name, 'r', err);
 }
 
 /* Returns how many events were added or, having said what is wrong, a negative error. */
@@ -431,6 +434,8 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 	struct perf_persistent_query query;
 	struct persistent_set set = {
 		.id	   = id,
+		.name	   = query.name,
+		.side_band = choice->side_band,
 		.some_cpus = choice->cpus || choice->instance != PERSISTENT_ALL,
 		/* A buffer of a CPU has nothing of another. */
 		.in_part   = choice->threads || choice->instance != PERSISTENT_ALL,
@@ -446,8 +451,12 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 		set__find_threads(&set);
 		err = set__add_evsels(&set, evlist);
 	}
-	for (int i = 0; i < set.nr; i++)
+	for (int i = 0; i < set.nr; i++) {
+		free(set.places[i].label);
 		free(set.places[i].cgroup);
+		if (set.places[i].fd >= 0)
+			close(set.places[i].fd);
+	}
 	free(set.places);
 	free(set.pids);
 	free(set.nths);

@@ -11,14 +11,8 @@
 #include <string.h>
 #include <linux/kernel.h>
 #include <linux/time64.h>
-#include <linux/zalloc.h>
 #include "info.h"
 #include "strbuf.h"
-
-enum openmetrics_family {
-	OPENMETRICS_EVENTS, OPENMETRICS_CLOCK, OPENMETRICS_ENERGY, OPENMETRICS_TRAFFIC,
-	OPENMETRICS_ENABLED, OPENMETRICS_RUNNING, OPENMETRICS_LOST, OPENMETRICS_FAMILIES,
-};
 
 /* A counter's samples have the suffix _total, and its name ends with the base unit. */
 static const struct {
@@ -54,17 +48,6 @@ static const struct {
 	{ "KiB",    OPENMETRICS_TRAFFIC, 1024.0 },
 	{ "MiB",    OPENMETRICS_TRAFFIC, 1024.0 * 1024.0 },
 	{ "GiB",    OPENMETRICS_TRAFFIC, 1024.0 * 1024.0 * 1024.0 },
-};
-
-struct openmetrics_line {
-	enum openmetrics_family	family;
-	char			*labels;
-	bool			counted;
-	double			scale;
-	u64			value;
-	u64			ena;
-	u64			run;
-	u64			lost;
 };
 
 static int label__add(struct strbuf *sb, const char *key, const char *value)
@@ -113,92 +96,70 @@ static char *openmetrics__labels(const struct read_line *line, enum openmetrics_
 	return NULL;
 }
 
-int openmetrics__add(struct openmetrics *metrics, const struct read_line *line)
+static int openmetrics__add_sample(struct openmetrics *metrics, enum openmetrics_family family,
+				   const char *labels, u64 value, double scale)
 {
-	struct openmetrics_line *lines, new = {
-		.counted = read_line__counted(line),
-		.scale	 = line->scale,
-		.value	 = line->raw,
-		.ena	 = line->counts.ena,
-		.run	 = line->counts.run,
-		.lost	 = line->counts.lost,
-	};
+	struct strbuf *sb = &metrics->samples[family];
+	int err = strbuf_addf(sb, "%s_total{%s} ", families[family].name, labels);
 
-	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
-		if (strcmp(line->unit, units[i].unit))
-			continue;
-		new.family = units[i].family;
-		new.scale *= units[i].scale;
-	}
-
-	lines = realloc(metrics->lines, (metrics->nr + 1) * sizeof(*lines));
-	if (!lines)
-		return -ENOMEM;
-	metrics->lines = lines;
-	new.labels = openmetrics__labels(line, new.family);
-	if (!new.labels)
-		return -ENOMEM;
-	lines[metrics->nr++] = new;
-	return 0;
-}
-
-void openmetrics__exit(struct openmetrics *metrics)
-{
-	for (int i = 0; i < metrics->nr; i++)
-		free(metrics->lines[i].labels);
-	zfree(&metrics->lines);
-	metrics->nr = 0;
+	if (err)
+		return err;
+	return scale != 1.0 ? strbuf_addf(sb, "%.9f\n", value * scale) :
+			      strbuf_addf(sb, "%" PRIu64 "\n", value);
 }
 
 /*
  * Counts are not scaled for the time without a counter: a scaled one can go down, which
  * a counter must not. Both times are there to scale rates with.
  */
-static bool openmetrics_line__has(const struct openmetrics_line *line,
-				  enum openmetrics_family family)
+int openmetrics__add(struct openmetrics *metrics, const struct read_line *line)
 {
-	return family >= OPENMETRICS_ENABLED || (line->counted && line->family == family);
-}
+	enum openmetrics_family family = OPENMETRICS_EVENTS;
+	const double ns = 1.0 / NSEC_PER_SEC;
+	double scale = line->scale;
+	char *labels;
+	int err = 0;
 
-static void openmetrics_line__print(const struct openmetrics_line *line,
-				    enum openmetrics_family family, FILE *fp)
-{
-	fprintf(fp, "%s_total{%s} ", families[family].name, line->labels);
-	if (family == OPENMETRICS_ENABLED)
-		fprintf(fp, "%.9f\n", (double)line->ena / NSEC_PER_SEC);
-	else if (family == OPENMETRICS_RUNNING)
-		fprintf(fp, "%.9f\n", (double)line->run / NSEC_PER_SEC);
-	else if (family == OPENMETRICS_LOST)
-		fprintf(fp, "%" PRIu64 "\n", line->lost);
-	else if (line->scale != 1.0)
-		fprintf(fp, "%.9f\n", line->value * line->scale);
-	else
-		fprintf(fp, "%" PRIu64 "\n", line->value);
-}
-
-static void openmetrics__print_family(struct openmetrics *metrics,
-				      enum openmetrics_family family, FILE *fp)
-{
-	const char *name = families[family].name;
-	bool first = true;
-
-	for (int i = 0; i < metrics->nr; i++) {
-		if (!openmetrics_line__has(&metrics->lines[i], family))
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+		if (strcmp(line->unit, units[i].unit))
 			continue;
-		if (first) {
-			fprintf(fp, "# HELP %s %s\n", name, families[family].help);
-			fprintf(fp, "# TYPE %s counter\n", name);
-			if (families[family].unit)
-				fprintf(fp, "# UNIT %s %s\n", name, families[family].unit);
-		}
-		first = false;
-		openmetrics_line__print(&metrics->lines[i], family, fp);
+		family = units[i].family;
+		scale *= units[i].scale;
 	}
+
+	labels = openmetrics__labels(line, family);
+	if (!labels)
+		return -ENOMEM;
+	if (read_line__counted(line))
+		err = openmetrics__add_sample(metrics, family, labels, line->raw, scale);
+	err = err ?: openmetrics__add_sample(metrics, OPENMETRICS_ENABLED, labels,
+					     line->counts.ena, ns) ?:
+		     openmetrics__add_sample(metrics, OPENMETRICS_RUNNING, labels,
+					     line->counts.run, ns) ?:
+		     openmetrics__add_sample(metrics, OPENMETRICS_LOST, labels,
+					     line->counts.lost, 1.0);
+	free(labels);
+	return err;
+}
+
+void openmetrics__exit(struct openmetrics *metrics)
+{
+	for (int i = 0; i < OPENMETRICS_FAMILIES; i++)
+		strbuf_release(&metrics->samples[i]);
 }
 
 void openmetrics__print(struct openmetrics *metrics, FILE *fp)
 {
-	for (int i = 0; i < OPENMETRICS_FAMILIES; i++)
-		openmetrics__print_family(metrics, i, fp);
+	for (int i = 0; i < OPENMETRICS_FAMILIES; i++) {
+		const char *name = families[i].name;
+
+		if (!metrics->samples[i].len)
+			continue;
+		fprintf(fp, "# HELP %s %s\n", name, families[i].help);
+		fprintf(fp, "# TYPE %s counter\n", name);
+		if (families[i].unit)
+			fprintf(fp, "# UNIT %s %s\n", name, families[i].unit);
+		fputs(metrics->samples[i].buf, fp);
+	}
 	fprintf(fp, "# EOF\n");
 }

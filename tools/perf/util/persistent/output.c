@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <linux/bitops.h>
 #include <linux/err.h>
 #include <linux/kernel.h>
+#include <linux/time64.h>
 #include <perf/event.h>
 #include <sys/stat.h>
 #include "build-id.h"
@@ -29,7 +29,11 @@
 #include "symbol_conf.h"
 #include "synthetic-events.h"
 #include "target.h"
+#include "time-utils.h"
 #include "trace-event.h"
+
+/* Bytes that are written at once */
+#define PIECE	(1 << 20)
 
 static int persistent_output__error(struct persistent_output *output, int err)
 {
@@ -172,7 +176,11 @@ int persistent_output__begin_pipe(struct persistent_output *output)
 	output->bytes += sizeof(struct perf_pipe_file_header);
 	err = perf_event__synthesize_for_pipe(&output->tool, output->session, &output->data,
 					      persistent_output__put_event);
-	return err < 0 ? err : 0;
+	if (err < 0)
+		return err;
+	/* The formats of tracepoints, which it writes itself */
+	output->bytes += err;
+	return 0;
 }
 
 /* A perf.data in a pipe makes a terminal unusable. */
@@ -199,6 +207,7 @@ int persistent_output__open(struct persistent_output *output, struct evlist *evl
 		.evlist	= evlist,
 		.path	= path,
 		.data	= { .mode = PERF_DATA_MODE_WRITE },
+		.told	= rdclock(),
 	};
 	err = evlist__check_persistent_formats(evlist) ?: persistent_output__create(output);
 	if (err)
@@ -249,6 +258,9 @@ int persistent_output__synthesize(struct persistent_output *output)
 		    perf_event__synthesize_modules(tool, persistent_output__put_event,
 						   machine) < 0)
 			pr_warning("kernel addresses cannot be read (kernel.kptr_restrict), so kernel symbols will be missing\n");
+		if (perf_event__synthesize_bpf_events(output->session, persistent_output__put_event,
+						      machine, &output->opts) < 0)
+			pr_warning("BPF programs cannot be read, so they will have no symbols\n");
 	}
 
 	err = perf_event__synthesize_cpu_map(tool, evlist__core(output->evlist)->all_cpus,
@@ -257,7 +269,8 @@ int persistent_output__synthesize(struct persistent_output *output)
 		err = __machine__synthesize_threads(machine, tool, &target,
 						    evlist__core(output->evlist)->threads,
 						    persistent_output__put_event,
-						    /*needs_mmap=*/true, /*data_mmap=*/false,
+						    /*needs_mmap=*/true,
+						    output->opts.record_data_mmap,
 						    /*nr_threads_synthesize=*/1);
 	if (!err && perf_event__synthesize_cgroups(tool, persistent_output__put_event, machine) < 0)
 		pr_warning("cgroups cannot be read, so their names will be missing\n");
@@ -273,45 +286,20 @@ static bool evlist__is_not_lost(struct evlist *evlist __maybe_unused, union perf
 	return event->header.type != PERF_RECORD_LOST;
 }
 
-/* Where in a sample the time is, when it is there in those of all events; otherwise -1 */
-static int evlist__time_position(struct evlist *evlist)
-{
-	const u64 before = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID;
-	const u64 types = before | PERF_SAMPLE_TIME;
-	struct evsel *evsel, *last = NULL;
-	u64 type = 0;
-
-	evlist__for_each_entry(evlist, evsel) {
-		if (evsel__is_dummy_event(evsel))
-			continue;
-		if (last && type != (evsel->core.attr.sample_type & types))
-			return -1;
-		type = evsel->core.attr.sample_type & types;
-		last = evsel;
-	}
-	return type & PERF_SAMPLE_TIME ? (int)hweight64(type & before) : -1;
-}
-
-/*
- * For perf script --time and others that are told a part in percent. To look up the event
- * of each sample would take more time than all else that is done with it.
- */
-static void persistent_output__note_times(struct persistent_output *output,
-					  struct persistent_buffer *buffer)
+/* Count them; and note times, for perf script --time and others that are told a part in percent. */
+static void persistent_output__note_samples(struct persistent_output *output,
+					    struct persistent_buffer *buffer)
 {
 	struct evlist *evlist = output->evlist;
 	u64 first = evlist__first_sample_time(evlist), last = evlist__last_sample_time(evlist);
-	int position = evlist__time_position(evlist);
-	size_t end = offsetof(union perf_event, sample.array[position + 1]);
-	u64 time;
 
 	persistent_buffer__for_each(buffer, event) {
+		u64 time;
+
 		if (event->header.type != PERF_RECORD_SAMPLE)
 			continue;
-		if (position >= 0 && event->header.size >= end)
-			time = event->sample.array[position];
-		else
-			time = persistent_event__time(evlist, event);
+		output->samples++;
+		time = persistent_event__time(evlist, event);
 		if (!first || time < first)
 			first = time;
 		last = max(last, time);
@@ -320,73 +308,79 @@ static void persistent_output__note_times(struct persistent_output *output,
 	evlist__set_last_sample_time(evlist, last);
 }
 
+/* Report progress every second; the reader of a pipe does that itself. */
+static void persistent_output__tell(struct persistent_output *output, u64 total)
+{
+	u64 now = rdclock();
+
+	if (quiet || output->data.is_pipe || now < output->told + NSEC_PER_SEC)
+		return;
+	output->told = now;
+	fprintf(stderr, "[ perf persistent dump: %.3f of %.3f MB written ]\n",
+		output->bytes / 1048576.0, total / 1048576.0);
+}
+
+/* Write in pieces, and report progress between them. */
+static int persistent_output__put_buffer(struct persistent_output *output,
+					 struct persistent_buffer *buffer, u64 total)
+{
+	int err = 0;
+
+	for (u64 pos = 0; pos < buffer->len && !err; pos += PIECE) {
+		persistent_output__tell(output, total);
+		err = persistent_output__put(output, buffer->data + pos,
+					     min_t(u64, buffer->len - pos, PIECE));
+	}
+	return err;
+}
+
 int persistent_output__write(struct persistent_output *output, struct persistent_reader *reader)
 {
+	u64 total = output->bytes;
 	int err;
 
+	persistent_reader__for_each(reader, buffer)
+		total += buffer->len;
 	persistent_reader__for_each(reader, buffer) {
+		if (buffer->consumes)
+			persistent_buffer__leave_out_others(buffer);
 		if (buffer->side_band)
 			persistent_buffer__keep(buffer, evlist__is_not_lost, 0);
-		persistent_output__note_times(output, buffer);
-		output->samples += buffer->samples;
-		err = persistent_output__put(output, buffer->data, buffer->len);
+		persistent_output__note_samples(output, buffer);
+		err = persistent_output__put_buffer(output, buffer, total);
 		if (err)
 			return err;
 	}
 	return persistent_output__put(output, &finished_round, sizeof(finished_round));
 }
 
-static int persistent_output__put_lost_samples(struct persistent_output *output,
-					       struct evsel *evsel, u64 id, u64 nr)
-{
-	struct perf_sample sample = { .id = id, .stream_id = id };
-	struct perf_record_lost_samples_and_ids lost = {
-		.lost = {
-			.header.type = PERF_RECORD_LOST_SAMPLES,
-			.lost	     = nr,
-		},
-	};
-
-	lost.lost.header.size = sizeof(lost.lost) +
-		perf_event__synthesize_id_sample((void *)(&lost.lost + 1),
-						 evsel->core.attr.sample_type, &sample);
-	return persistent_output__put(output, &lost, lost.lost.header.size);
-}
-
-static int persistent_output__put_lost_side_band(struct persistent_output *output,
-						 struct evsel *evsel, u64 id, u64 nr)
-{
-	struct perf_sample sample = { .id = id, .stream_id = id };
-	struct {
-		struct perf_record_lost lost;
-		__u64			sample_ids[MAX_ID_HDR_ENTRIES];
-	} lost = {
-		.lost = {
-			.header.type = PERF_RECORD_LOST,
-			.id	     = id,
-			.lost	     = nr,
-		},
-	};
-
-	lost.lost.header.size = sizeof(lost.lost) +
-		perf_event__synthesize_id_sample(lost.sample_ids, evsel->core.attr.sample_type,
-						 &sample);
-	return persistent_output__put(output, &lost, lost.lost.header.size);
-}
-
 /*
- * Samples and side-band are counted apart: that a task has no name does not make
- * the profile any less exact.
+ * Count lost samples and lost side-band apart, each with its own type of record: a task
+ * without a name does not make the profile less exact.
  */
 int persistent_output__put_lost(struct persistent_output *output, struct evsel *evsel,
 				u64 id, u64 nr)
 {
+	struct perf_sample sample = { .id = id, .stream_id = id };
+	struct {
+		struct perf_event_header header;
+		__u64			 values[2 + MAX_ID_HDR_ENTRIES];
+	} record = {};
+	int nr_values = 0;
+
 	if (evsel__is_dummy_event(evsel)) {
 		output->lost_side_band += nr;
-		return persistent_output__put_lost_side_band(output, evsel, id, nr);
+		record.header.type = PERF_RECORD_LOST;
+		record.values[nr_values++] = id;
+	} else {
+		output->lost += nr;
+		record.header.type = PERF_RECORD_LOST_SAMPLES;
 	}
-	output->lost += nr;
-	return persistent_output__put_lost_samples(output, evsel, id, nr);
+	record.values[nr_values++] = nr;
+	record.header.size = sizeof(record.header) + nr_values * sizeof(__u64) +
+		perf_event__synthesize_id_sample(&record.values[nr_values],
+						 evsel->core.attr.sample_type, &sample);
+	return persistent_output__put(output, &record, record.header.size);
 }
 
 /*

@@ -19,6 +19,8 @@ struct persistent_reader;
  * A perf.data that appears under its name when it is complete, and not at all
  * if it could not be written. Until then it is @partial, which is empty if there is none.
  * With the path "-" it is written to standard output, in the format for pipes.
+ *
+ * @told: time of the last report of progress, or of the beginning
  */
 struct persistent_output {
 	struct perf_tool	tool;
@@ -34,6 +36,7 @@ struct persistent_output {
 	u64			lost;
 	u64			lost_side_band;
 	bool			cache_build_ids;
+	u64			told;
 };
 
 int persistent_output__open(struct persistent_output *output, struct evlist *evlist,

@@ -7,6 +7,7 @@
 #include <linux/types.h>
 #include <perf/evsel.h>
 #include "json.h"
+#include "strbuf.h"
 
 struct persistent_answer;
 
@@ -37,13 +38,17 @@ static inline bool read_line__counted(const struct read_line *line)
 	return line->counts.ena && line->counts.run;
 }
 
+enum openmetrics_family {
+	OPENMETRICS_EVENTS, OPENMETRICS_CLOCK, OPENMETRICS_ENERGY, OPENMETRICS_TRAFFIC,
+	OPENMETRICS_ENABLED, OPENMETRICS_RUNNING, OPENMETRICS_LOST, OPENMETRICS_FAMILIES,
+};
+
 /*
  * The format puts all samples of a metric together, so they are kept until all
  * sessions were read.
  */
 struct openmetrics {
-	struct openmetrics_line	*lines;
-	int			nr;
+	struct strbuf	samples[OPENMETRICS_FAMILIES];
 };
 
 int openmetrics__add(struct openmetrics *metrics, const struct read_line *line);

@@ -13,6 +13,7 @@
 #include <linux/zalloc.h>
 #include <perf/event.h>
 #include "debug.h"
+#include "env.h"
 #include "event.h"
 #include "evlist.h"
 #include "evsel.h"
@@ -22,8 +23,14 @@
 
 int persistent__check_buffer(u32 id)
 {
+	struct perf_env env = { .kernel_is_64_bit = -1 };
 	char name[PERF_PERSISTENT_NAME_MAX];
 
+	/* There positions in buffers have 32 bits. */
+	if (!perf_env__kernel_is_64_bit(&env)) {
+		pr_err("perf does not read the buffers of sessions on a kernel of 32 bits\n");
+		return -EOPNOTSUPP;
+	}
 	if (!persistent__name(id, name) || persistent__number(id, "buffer_bytes"))
 		return 0;
 	pr_err("%s, id %u, only counts and has no buffer: 'perf persistent read %s' prints the counts\n",
@@ -66,7 +73,10 @@ static void persistent_reader__add(struct persistent_reader *reader, struct evse
 		.start	   = info->buffer_start,
 		.cpu	   = info->cpu,
 		.side_band = evsel__is_dummy_event(evsel),
-		.in_part   = evsel->persistent->in_part,
+		/* Nobody knows the events of targets that were dropped. */
+		.in_part   = evsel->persistent->in_part ||
+			     (info->pid != -1 && evsel->core.attr.sample_id_all &&
+			      evsel->core.attr.sample_type & PERF_SAMPLE_IDENTIFIER),
 		.consumes  = reader->consume,
 		.period	   = 1,
 	};
@@ -115,6 +125,9 @@ int persistent_reader__init(struct persistent_reader *reader, struct evlist *evl
 	int err, idx, thread, nr = 1;
 	struct evsel *evsel;
 
+	err = evlist__identify_persistent(evlist);
+	if (err)
+		return err;
 	evlist__for_each_persistent(evlist, evsel, idx, thread, instance)
 		nr++;
 	reader->evlist = evlist;
@@ -123,7 +136,7 @@ int persistent_reader__init(struct persistent_reader *reader, struct evlist *evl
 		return -ENOMEM;
 
 	evlist__for_each_persistent(evlist, evsel, idx, thread, instance)
-		persistent_reader__add(reader, evsel, evsel__persistent_fd(evsel, idx, thread),
+		persistent_reader__add(reader, evsel, PERSISTENT_FD(evsel, idx, thread),
 				       &instance->info);
 
 	if (!reader->nr) {
@@ -140,7 +153,7 @@ int persistent_reader__init(struct persistent_reader *reader, struct evlist *evl
 /* All events of a session in an evlist of the reader's own, and their buffers */
 int persistent_reader__open(struct persistent_reader *reader, u32 id)
 {
-	const struct persistent_choice all = { .instance = PERSISTENT_ALL };
+	const struct persistent_choice all = { .instance = PERSISTENT_ALL, .side_band = true };
 	struct target target = { .system_wide = true };
 	int err;
 
@@ -151,8 +164,7 @@ int persistent_reader__open(struct persistent_reader *reader, u32 id)
 	err = evlist__choose_persistent(reader->evlist, id, &all);
 	if (err > 0)
 		err = evlist__create_maps(reader->evlist, &target);
-	return err ?: evlist__reopen_persistent(reader->evlist) ?:
-	       persistent_reader__init(reader, reader->evlist);
+	return err ?: persistent_reader__init(reader, reader->evlist);
 }
 
 void persistent_reader__exit(struct persistent_reader *reader)

@@ -29,30 +29,16 @@
 
 #define END_TIMEOUT_MSEC	10000
 
-/* The folder is looked up once, since a list reads thousands of files below it. */
-static int persistent__dir(void)
-{
-	static int fd = -1;
-	char path[PATH_MAX];
-
-	if (fd >= 0)
-		return fd;
-	if (!perf_pmu__pathname_scnprintf(path, sizeof(path), PERSISTENT_PMU, ""))
-		return -ENOENT;
-	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
 /* Returns the length read without the newline, or a negative error. */
 static int persistent__read(const char *file, char *buf, size_t size)
 {
-	int fd, dir = persistent__dir();
+	char path[PATH_MAX];
 	ssize_t len;
+	int fd;
 
-	if (dir < 0)
-		return dir;
-
-	fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
+	if (!perf_pmu__pathname_scnprintf(path, sizeof(path), PERSISTENT_PMU, file))
+		return -ENOENT;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 
@@ -124,6 +110,15 @@ const char *persistent__name(u32 id, char name[PERF_PERSISTENT_NAME_MAX])
 {
 	name[0] = '\0';
 	return persistent__value(id, "name", name, PERF_PERSISTENT_NAME_MAX) < 0 ? NULL : name;
+}
+
+/* Returns false if it has ended; its number has to do for its name then. */
+bool persistent__name_or_id(u32 id, char name[PERF_PERSISTENT_NAME_MAX])
+{
+	if (persistent__name(id, name))
+		return true;
+	snprintf(name, PERF_PERSISTENT_NAME_MAX, "%u", id);
+	return false;
 }
 
 const char *persistent__user(uid_t uid, char *buf, size_t size)
@@ -372,40 +367,27 @@ static bool has_id(const u32 *ids, int nr, u32 id)
 	return nr >= 0;
 }
 
-static int id_cmp(const void *a, const void *b)
+static int is_number(const struct dirent *entry)
 {
-	const u32 *l = a, *r = b;
-
-	return *l < *r ? -1 : *l > *r;
+	return isdigit(entry->d_name[0]);
 }
 
-/* Returns how many ids there are and, in ascending order, which. */
-static int persistent__ids(u32 **ids)
+/* Returns how many entries of a folder are numbers and, in ascending order, which. */
+int persistent__read_numbers(int dir, const char *name, u32 **numbers)
 {
-	int nr = 0, nr_names, dir = persistent__dir();
-	struct dirent **names;
+	struct dirent **entries;
+	int nr = scandirat(dir, name, &entries, is_number, versionsort);
 
-	*ids = NULL;
-	if (dir < 0)
-		return dir;
-	nr_names = scandirat(dir, "ids", &names, NULL, NULL);
-	if (nr_names < 0)
+	if (nr < 0)
 		return -errno;
-
-	*ids = calloc(nr_names + 1, sizeof(**ids));
-	for (int i = 0; i < nr_names; i++) {
-		u32 id = strtoul(names[i]->d_name, NULL, 10);
-
-		if (id && *ids)
-			(*ids)[nr++] = id;
-		free(names[i]);
+	*numbers = calloc(nr + 1, sizeof(**numbers));
+	for (int i = 0; i < nr; i++) {
+		if (*numbers)
+			(*numbers)[i] = strtoul(entries[i]->d_name, NULL, 10);
+		free(entries[i]);
 	}
-	free(names);
-	if (!*ids)
-		return -ENOMEM;
-
-	qsort(*ids, nr, sizeof(**ids), id_cmp);
-	return nr;
+	free(entries);
+	return *numbers ? nr : -ENOMEM;
 }
 
 /*
@@ -414,6 +396,7 @@ static int persistent__ids(u32 **ids)
  */
 int persistent__choose(int argc, const char **argv, u32 **ids, int *err)
 {
+	char path[PATH_MAX];
 	int nr = 0;
 
 	*err = 0;
@@ -422,7 +405,8 @@ int persistent__choose(int argc, const char **argv, u32 **ids, int *err)
 		return -EOPNOTSUPP;
 
 	if (!argc) {
-		nr = persistent__ids(ids);
+		perf_pmu__pathname_scnprintf(path, sizeof(path), PERSISTENT_PMU, "ids");
+		nr = persistent__read_numbers(AT_FDCWD, path, ids);
 		if (nr < 0)
 			pr_err("cannot read the list of sessions: %s\n", strerror(-nr));
 		return nr;
@@ -452,20 +436,6 @@ int persistent__open(u32 id, u32 instance)
 	int fd = persistent__reopen(config, true);
 
 	return fd == -ENOENT ? persistent__why_gone(id) : fd;
-}
-
-/*
- * The same of an instance that has just been opened: -ENOENT if it left the session, or the
- * session ended, meanwhile.
- */
-int persistent__query_opened(int fd, struct perf_persistent_query *query)
-{
-	int err = persistent__query(fd, query);
-
-	if (err == -EINVAL || err == -ESRCH ||
-	    (!err && query->self.state == PERF_PERSISTENT_STATE_EXPIRED))
-		return -ENOENT;
-	return err;
 }
 
 int persistent__set(int fd, struct perf_persistent_set *set)
@@ -510,8 +480,8 @@ int persistent__end(u32 id)
  * Returns how many instances the session has and, asked for at once, what each is and has
  * counted; or a negative error. They may come and go while the room for them is made.
  */
-int persistent__query_instances(int fd, struct perf_persistent_query *query,
-				struct perf_persistent_info **instances)
+static int persistent__query_instances(int fd, struct perf_persistent_query *query,
+				       struct perf_persistent_info **instances)
 {
 	u32 room, nr = ROOM_FOR_INSTANCES;
 	int err;
@@ -578,12 +548,9 @@ char *persistent__printable(char *text)
  * Ask for the attr that the event was opened with, which drivers may have
  * changed since, and for its texts. Texts that are too long are cut.
  */
-int persistent__ask(u32 id, u32 instance, struct persistent_answer *answer)
+int persistent__ask_fd(int fd, u32 id, struct persistent_answer *answer)
 {
-	int err, fd = persistent__open(id, instance);
-
-	if (fd < 0)
-		return fd;
+	int err;
 
 	memset(answer, 0, sizeof(*answer));
 	answer->query.attr = (u64)(unsigned long)&answer->attr;
@@ -594,11 +561,23 @@ int persistent__ask(u32 id, u32 instance, struct persistent_answer *answer)
 	answer->query.filter_size = sizeof(answer->filter) - 1;
 	answer->query.cgroup = (u64)(unsigned long)answer->cgroup;
 	answer->query.cgroup_size = sizeof(answer->cgroup) - 1;
-	err = persistent__query_opened(fd, &answer->query);
-	close(fd);
-	if (err == -ENOENT)
+	err = persistent__query(fd, &answer->query);
+	/* It left the session, or the session ended, since it was opened. */
+	if (err == -EINVAL || err == -ESRCH ||
+	    (!err && answer->query.self.state == PERF_PERSISTENT_STATE_EXPIRED))
 		err = persistent__why_gone(id);
 	persistent__printable(answer->label);
 	answer->attr.size = sizeof(answer->attr);
+	return err;
+}
+
+int persistent__ask(u32 id, u32 instance, struct persistent_answer *answer)
+{
+	int err, fd = persistent__open(id, instance);
+
+	if (fd < 0)
+		return fd;
+	err = persistent__ask_fd(fd, id, answer);
+	close(fd);
 	return err;
 }

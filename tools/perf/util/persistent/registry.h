@@ -7,7 +7,13 @@
 #include <stddef.h>
 #include <linux/perf_event.h>
 #include <linux/types.h>
+#include <internal/xyarray.h>
 #include <sys/types.h>
+
+struct option;
+
+#define PERSISTENT_FD(evsel, cpu_map_idx, thread) \
+	(*(int *)xyarray__entry((evsel)->core.fd, cpu_map_idx, thread))
 
 /* "rwxrwxrwx" with the final NUL */
 #define PERSISTENT_MODE_SIZE	10
@@ -31,6 +37,7 @@ int persistent__choose(int argc, const char **argv, u32 **ids, int *err);
 int persistent__value(u32 id, const char *file, char *buf, size_t size);
 u64 persistent__number(u32 id, const char *file);
 const char *persistent__name(u32 id, char name[PERF_PERSISTENT_NAME_MAX]);
+bool persistent__name_or_id(u32 id, char name[PERF_PERSISTENT_NAME_MAX]);
 const char *persistent__owner(u32 id, char *buf, size_t size);
 const char *persistent__user(uid_t uid, char *buf, size_t size);
 const char *persistent__group(gid_t gid, char *buf, size_t size);
@@ -57,26 +64,32 @@ struct persistent_answer {
 	char				where[PATH_MAX + 64];
 };
 
+int persistent__ask_fd(int fd, u32 id, struct persistent_answer *answer);
 int persistent__ask(u32 id, u32 instance, struct persistent_answer *answer);
 int persistent__open(u32 id, u32 instance);
 int persistent__open_session(u32 id);
+int persistent__read_numbers(int dir, const char *name, u32 **numbers);
 int persistent__end(u32 id);
 int persistent__query(int fd, struct perf_persistent_query *query);
-int persistent__query_opened(int fd, struct perf_persistent_query *query);
 int persistent__set(int fd, struct perf_persistent_set *set);
 int persistent__set_session(u32 id, struct perf_persistent_set *set);
-int persistent__query_instances(int fd, struct perf_persistent_query *query,
-				struct perf_persistent_info **instances);
 int persistent__instances(u32 id, struct perf_persistent_query *query,
 			  struct perf_persistent_info **instances);
+
+struct option;
+
+void persistent__note_options(struct option *options, bool *given);
+int persistent__check_options(const struct option *options, const char * const *names,
+			      bool allowed, const char *with);
 
 /* Parsers of settings of a session that the user types */
 u64 persistent__parse_time(const char *str);
 u64 persistent__parse_bytes(const char *str);
 bool persistent__parse_number(const char *str, int base, u32 max, u32 *nr);
 u64 persistent__parse_count(const char *str);
-int persistent__check_time(const char *option, const char *str, u64 *ns);
-int persistent__parse_size(const char *option, const char *str, u64 *bytes);
+int persistent_option__time(const struct option *opt, const char *str, int unset);
+int persistent_option__size(const struct option *opt, const char *str, int unset);
+int persistent_option__count(const struct option *opt, const char *str, int unset);
 const char *persistent__parse_setting(struct perf_persistent_set *set, const char *name,
 				      const char *str);
 

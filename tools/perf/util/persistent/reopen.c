@@ -19,7 +19,6 @@
 #include <internal/evlist.h>
 #include <internal/evsel.h>
 #include <internal/lib.h>
-#include <internal/xyarray.h>
 #include "clockid.h"
 #include "counts.h"
 #include "debug.h"
@@ -27,14 +26,6 @@
 #include "evsel.h"
 #include "record.h"
 #include "registry.h"
-#include "rlimit.h"
-
-#define FD(e, x, y) (*(int *)xyarray__entry((e)->core.fd, x, y))
-
-int evsel__persistent_fd(struct evsel *evsel, int cpu_map_idx, int thread)
-{
-	return FD(evsel, cpu_map_idx, thread);
-}
 
 /* NULL where there is none, as of a task that was not on that CPU */
 static struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx,
@@ -68,96 +59,47 @@ struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu
 	return instance;
 }
 
-static bool evsel__has_persistent(struct evsel *evsel)
-{
-	int idx = 0, thread = -1;
-
-	return evsel__next_persistent(evsel, &idx, &thread);
-}
-
-/* Whether there is something to read, besides what this evsel had */
-static bool evsel__leave_out_dropped(struct evsel *evsel)
-{
-	struct evsel *pos;
-
-	if (evsel__has_persistent(evsel))
-		return true;
-
-	pr_debug("%s is left out: its targets were dropped\n", evsel__name(evsel));
-	evlist__for_each_entry(evsel->evlist, pos) {
-		if (!pos->persistent || evsel__has_persistent(pos))
-			return true;
-	}
-	return false;
-}
-
-/*
- * A way of opening of its own, with no fall-backs: evsel__open() tries less and
- * less of what was asked for, and so would end with another event. An instance that
- * was dropped since it was listed is left out, and it is an error if none is left.
- */
-int evsel__open_persistent(struct evsel *evsel, int start_cpu_map_idx, int end_cpu_map_idx)
-{
-	int nr_threads = perf_thread_map__nr(evsel->core.threads);
-	enum rlimit_action limit = NO_CHANGE;
-
-	if (!evsel->core.fd && perf_evsel__alloc_fd(&evsel->core,
-						    perf_cpu_map__nr(evsel->core.cpus),
-						    nr_threads) < 0)
-		return -ENOMEM;
-
-	for (int i = start_cpu_map_idx * nr_threads; i < end_cpu_map_idx * nr_threads; i++) {
-		int idx = i / nr_threads, thread = i % nr_threads, fd;
-		struct persistent_instance *instance;
-
-		instance = evsel__persistent_instance(evsel, idx, thread);
-		if (!instance)
-			continue;
-
-		do {
-			fd = persistent__open(instance->info.id, instance->info.instance);
-		} while (fd == -EMFILE && rlimit__increase_nofile(&limit));
-
-		if (fd == -ENOENT) {
-			instance->info.id = 0;
-			if (evsel__leave_out_dropped(evsel))
-				continue;
-		}
-		if (fd < 0) {
-			errno = -fd;
-			return fd;
-		}
-		FD(evsel, idx, thread) = fd;
-	}
-	return 0;
-}
-
 /*
  * What was counted since evlist__enable_persistent(). Where there is no instance,
- * or a pinned event that did not get its counter, there is nothing.
+ * or a pinned event that did not get its counter, there is nothing; if it had one
+ * before, no more than then.
  */
 int evsel__read_persistent(struct evsel *evsel, int cpu_map_idx, int thread,
 			   struct perf_counts_values *count)
 {
+	ssize_t n;
+
 	memset(count, 0, sizeof(*count));
 	if (!evsel__persistent_instance(evsel, cpu_map_idx, thread))
 		return 0;
 
-	return readn(FD(evsel, cpu_map_idx, thread), count->values, 3 * sizeof(u64)) < 0 ?
-	       -errno : 0;
+	n = readn(PERSISTENT_FD(evsel, cpu_map_idx, thread), count->values, 3 * sizeof(u64));
+	if (!n && evsel->prev_raw_counts)
+		*count = *perf_counts(evsel->prev_raw_counts, cpu_map_idx, thread);
+	return n < 0 ? -errno : 0;
 }
 
 /*
  * A task's event that is bound to a CPU is enabled while the task runs anywhere,
  * and has its counter while it runs there. So only all CPUs together tell for how
- * long there was none: that is shared out, and the rest is no reason to scale.
+ * long there was none.
  */
-void persistent__share_times(struct perf_counts_values *count, u64 ena, u64 run)
+void persistent_times__add(struct persistent_times *times, u64 ena, u64 run)
 {
-	if (run >= ena)
+	times->run += run;
+	/* They were not enabled at quite the same time, and never on a CPU that is offline. */
+	if (ena && (!times->ena || ena < times->ena))
+		times->ena = ena;
+}
+
+/* The time without a counter is shared out; the rest is no reason to scale. */
+void persistent_times__share(const struct persistent_times *times,
+			     struct perf_counts_values *count)
+{
+	if (times->run >= times->ena)
 		count->ena = count->run;
-	else if (run)
-		count->ena = (double)count->run * ena / run;
+	else if (times->run)
+		count->ena = (double)count->run * times->ena / times->run;
 }
 
 static struct perf_counts_values *evsel__task_count(struct evsel *evsel, int cpu_map_idx,
@@ -173,33 +115,34 @@ static struct perf_counts_values *evsel__task_count(struct evsel *evsel, int cpu
 
 static void evsel__share_thread_times(struct evsel *evsel, int thread)
 {
-	/* What it had on CPUs that were not chosen is not known. */
-	u64 ena = evsel->persistent->some_cpus ? 0 : UINT64_MAX, run = 0;
 	int nr_cpus = perf_cpu_map__nr(evsel->core.cpus);
+	struct persistent_times times = {};
 	struct perf_counts_values *count;
 
 	for (int idx = 0; idx < nr_cpus; idx++) {
 		count = evsel__task_count(evsel, idx, thread);
-		if (!count)
-			continue;
-		run += count->run;
-		/* They were not enabled at quite the same time. */
-		if (count->ena < ena)
-			ena = count->ena;
+		if (count)
+			persistent_times__add(&times, count->ena, count->run);
 	}
+	/* What it had on CPUs that were not chosen is not known. */
+	if (evsel->persistent->some_cpus)
+		times.ena = 0;
 
 	for (int idx = 0; idx < nr_cpus; idx++) {
 		count = evsel__task_count(evsel, idx, thread);
 		if (count)
-			persistent__share_times(count, ena, run);
+			persistent_times__share(&times, count);
 	}
 }
 
-/* For perf stat, after all have been read and before they are scaled */
+/* For perf stat, after all have been read and before they are scaled: those of an interval */
 void evsel__share_persistent_times(struct evsel *evsel)
 {
-	for (int i = 0; i < perf_thread_map__nr(evsel->core.threads); i++)
+	for (int i = 0; i < perf_thread_map__nr(evsel->core.threads); i++) {
+		for (int idx = 0; idx < evsel__nr_cpus(evsel); idx++)
+			evsel__compute_deltas(evsel, idx, i, perf_counts(evsel->counts, idx, i));
 		evsel__share_thread_times(evsel, i);
+	}
 }
 
 /* Records for which there was no room since this reader began */
@@ -214,7 +157,7 @@ int evsel__persistent_lost_records(struct evsel *evsel, int cpu_map_idx, int thr
 	if (!instance)
 		return 0;
 
-	err = persistent__query(FD(evsel, cpu_map_idx, thread), &query);
+	err = persistent__query(PERSISTENT_FD(evsel, cpu_map_idx, thread), &query);
 	/* Somebody stopped it, and what was lost at the end is not known. */
 	if (err == -EINVAL)
 		return 0;
@@ -260,7 +203,7 @@ bool evsel__persistent_ended(struct evsel *evsel)
 	evsel__for_each_persistent(evsel, idx, thread, instance) {
 		struct perf_persistent_query query = {};
 
-		if (!persistent__query(FD(evsel, idx, thread), &query))
+		if (!persistent__query(PERSISTENT_FD(evsel, idx, thread), &query))
 			return query.self.state == PERF_PERSISTENT_STATE_EXPIRED;
 	}
 	return !persistent__name(evsel->persistent->id, name);
@@ -297,7 +240,7 @@ static const char *evsel__scnprintf_session(struct evsel *evsel, char *buf, size
 }
 
 /* Their records lie in one file, which has one clock and one place for the id. */
-int evlist__check_persistent(struct evlist *evlist)
+static int evlist__check_persistent(struct evlist *evlist)
 {
 	struct evsel *evsel, *first = evlist__first(evlist);
 	char name[256], first_name[256];
@@ -321,12 +264,27 @@ int evlist__check_persistent(struct evlist *evlist)
 	return 0;
 }
 
+/* Before their records are read: find the event of each, in one way for all */
+int evlist__identify_persistent(struct evlist *evlist)
+{
+	struct evsel *evsel;
+	int err;
+
+	evlist__for_each_entry(evlist, evsel) {
+		err = evsel->persistent ? evsel__add_persistent_ids(evlist, evsel) : 0;
+		if (err)
+			return err;
+	}
+	evlist__set_id_pos(evlist);
+	return evlist__check_persistent(evlist);
+}
+
 #ifdef HAVE_LIBTRACEEVENT
 
-/* A file below events/ that tells how all tracepoints are laid out, or one */
-static int evsel__check_format(struct evsel *evsel, const char *name)
+/* Whoever can read how all tracepoints are laid out can read that of each. */
+static int evsel__check_format(struct evsel *evsel)
 {
-	char *path = get_events_file(name);
+	char *path = get_events_file("header_page");
 	int err = 0;
 
 	if (!path)
@@ -343,23 +301,9 @@ static int evsel__check_format(struct evsel *evsel, const char *name)
 	return err;
 }
 
-static int evsel__check_formats(struct evsel *evsel)
-{
-	char *name;
-	int err = evsel__check_format(evsel, "header_page");
-
-	if (err || !evsel->tp_sys || !evsel->tp_name)
-		return err;
-	if (asprintf(&name, "%s/%s/format", evsel->tp_sys, evsel->tp_name) < 0)
-		return -ENOMEM;
-	err = evsel__check_format(evsel, name);
-	free(name);
-	return err;
-}
-
 #else
 
-static int evsel__check_formats(struct evsel *evsel)
+static int evsel__check_format(struct evsel *evsel)
 {
 	pr_err("cannot write %s to a perf.data: libtraceevent is necessary for tracepoint support\n",
 	       evsel__name(evsel));
@@ -379,7 +323,7 @@ int evlist__check_persistent_formats(struct evlist *evlist)
 
 	evlist__for_each_entry(evlist, evsel) {
 		if (!err && evsel->persistent && evsel->core.attr.type == PERF_TYPE_TRACEPOINT)
-			err = evsel__check_formats(evsel);
+			err = evsel__check_format(evsel);
 	}
 	return err;
 }
@@ -400,6 +344,7 @@ void evlist__set_persistent_opts(struct evlist *evlist, struct record_opts *opts
 		opts->sample_identifier = true;
 		opts->record_namespaces |= attr->namespaces;
 		opts->record_cgroup |= attr->cgroup;
+		opts->record_data_mmap |= attr->mmap_data;
 		opts->build_id |= attr->build_id;
 		opts->use_clockid = attr->use_clockid;
 		opts->clockid = attr->clockid;
@@ -408,31 +353,11 @@ void evlist__set_persistent_opts(struct evlist *evlist, struct record_opts *opts
 		get_clockid_res(opts->clockid, &opts->clockid_res_ns);
 }
 
-int evlist__reopen_persistent(struct evlist *evlist)
-{
-	char buf[STRERR_BUFSIZE];
-	struct evsel *evsel;
-	int err;
-
-	evlist__for_each_entry(evlist, evsel) {
-		err = evsel__open_persistent(evsel, 0, perf_cpu_map__nr(evsel->core.cpus));
-		if (err) {
-			pr_err("failed to reopen %s: %s\n", evsel__name(evsel),
-			       persistent__strerror(evsel->persistent->id, err, buf, sizeof(buf)));
-			return err;
-		}
-		err = evsel__add_persistent_ids(evlist, evsel);
-		if (err)
-			return err;
-	}
-
-	evlist__set_id_pos(evlist);
-	return evlist__check_persistent(evlist);
-}
-
 void evsel__exit_persistent(struct evsel *evsel)
 {
-	if (evsel->persistent)
-		xyarray__delete(evsel->persistent->instances);
+	if (!evsel->persistent)
+		return;
+	perf_evsel__close(&evsel->core);
+	xyarray__delete(evsel->persistent->instances);
 	zfree(&evsel->persistent);
 }

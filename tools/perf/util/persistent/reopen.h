@@ -12,7 +12,6 @@ struct evsel;
 struct perf_cpu_map;
 struct perf_thread_map;
 struct record_opts;
-struct xyarray;
 
 /* One event of a session, and what it had lost when it was cleared or this reader began */
 struct persistent_instance {
@@ -21,16 +20,16 @@ struct persistent_instance {
 };
 
 /*
- * A member of a session: evsel::persistent. @instances is indexed by the CPUs
- * and threads of the evsel, with holes where there is no instance. @name is
- * that of the session, for messages after it has ended.
+ * A member of a session: evsel::persistent. Its instances are open from the beginning, since
+ * evsel__open() tries less and less of what was asked for, and so would end with another event.
+ * @instances is indexed by the CPUs and threads of the evsel, with holes where there is no
+ * instance. @name is that of the session, for messages after it has ended.
  *
  * @some_cpus: some CPUs were chosen, or one instance
  * @in_part:   some tasks were chosen, or one instance: the buffers hold records of others
  */
 struct persistent_member {
 	u32		id;
-	u32		member;
 	u32		flags;
 	bool		some_cpus;
 	bool		in_part;
@@ -44,26 +43,32 @@ struct persistent_member {
 /* Which instances are wanted; NULL for all CPUs, or for all threads */
 struct persistent_choice {
 	int			instance;
+	bool			side_band;
 	struct perf_cpu_map	*cpus;
 	struct perf_thread_map	*threads;
+};
+
+/* For how long an event of a task was enabled, and for how long it had a counter on any CPU */
+struct persistent_times {
+	u64	ena;
+	u64	run;
 };
 
 int evlist__choose_persistent(struct evlist *evlist, u32 id,
 			      const struct persistent_choice *choice);
 double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
 			      char *unit, size_t size);
-int evlist__reopen_persistent(struct evlist *evlist);
-int evlist__check_persistent(struct evlist *evlist);
+int evlist__identify_persistent(struct evlist *evlist);
 int evlist__check_persistent_formats(struct evlist *evlist);
 void evlist__set_persistent_opts(struct evlist *evlist, struct record_opts *opts);
 
-int evsel__persistent_fd(struct evsel *evsel, int cpu_map_idx, int thread);
 struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu_map_idx,
 						   int *thread);
-int evsel__open_persistent(struct evsel *evsel, int start_cpu_map_idx, int end_cpu_map_idx);
 int evsel__read_persistent(struct evsel *evsel, int cpu_map_idx, int thread,
 			   struct perf_counts_values *count);
-void persistent__share_times(struct perf_counts_values *count, u64 ena, u64 run);
+void persistent_times__add(struct persistent_times *times, u64 ena, u64 run);
+void persistent_times__share(const struct persistent_times *times,
+			     struct perf_counts_values *count);
 void evsel__share_persistent_times(struct evsel *evsel);
 bool evsel__persistent_ended(struct evsel *evsel);
 int evsel__persistent_lost_records(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <linux/list.h>
 #include <linux/perf_event.h>
-#include <perf/cpumap.h>
+#include <internal/cpumap.h>
 #include "callchain.h"
 #include "debug.h"
 #include "evlist.h"
@@ -24,8 +24,6 @@
 static int persistent__check_cpus(const struct target *target)
 {
 	struct perf_cpu_map *cpus, *online;
-	struct perf_cpu cpu;
-	unsigned int idx;
 	int err = 0;
 
 	if (!target->cpu_list)
@@ -33,34 +31,44 @@ static int persistent__check_cpus(const struct target *target)
 
 	cpus = perf_cpu_map__new(target->cpu_list);
 	online = perf_cpu_map__new_online_cpus();
-	if (!cpus || !online) {
-		pr_err("-C %s: no such CPUs\n", target->cpu_list);
-		err = -EINVAL;
-	}
-	perf_cpu_map__for_each_cpu(cpu, idx, cpus) {
-		if (!err && !perf_cpu_map__has(online, cpu)) {
-			pr_err("-C %s: CPU %d is not online\n", target->cpu_list, cpu.cpu);
-			err = -ENODEV;
-		}
+	if (!cpus || !perf_cpu_map__is_subset(online, cpus)) {
+		pr_err("-C %s: not all of these CPUs are there and online\n", target->cpu_list);
+		err = -ENODEV;
 	}
 	perf_cpu_map__put(online);
 	perf_cpu_map__put(cpus);
 	return err;
 }
 
-int persistent__check_options(const struct persistent_refused *refused,
-			      const struct target *target)
+/* Events of tasks are on all CPUs. */
+static int persistent__check_target(const struct target *target)
 {
-	for (; refused->option; refused++) {
-		if (!refused->given)
-			continue;
-		pr_err("%s is not supported with --persistent: %s\n", refused->option,
-		       refused->why);
-		return -EINVAL;
-	}
-	if (persistent__type() < 0)
-		return -EOPNOTSUPP;
-	return persistent__check_cpus(target);
+	const char *option = NULL;
+
+	if (target__has_task(target) && (target->cpu_list || target->system_wide))
+		option = target->cpu_list ? "-C" : "-a";
+	else if (target->pid && target->tid)
+		option = "-t";
+	if (!option)
+		return persistent__check_cpus(target);
+
+	pr_err("%s is not supported with --persistent: %s is given, choose one of them\n", option,
+	       target->pid ? "-p" : "-t");
+	return -EINVAL;
+}
+
+/*
+ * Check the options, the kernel and the target, before any event is looked at. Options of
+ * record and stat that are not @allowed are for what perf does after it has opened events.
+ */
+int persistent__check_start(const struct target *target, const struct option *options,
+			    const char * const *allowed, const char *with)
+{
+	int err = persistent__check_options(options, allowed, /*allowed=*/true, with);
+
+	if (!err && persistent__type() < 0)
+		err = -EOPNOTSUPP;
+	return err ?: persistent__check_target(target);
 }
 
 static const char *evsel__not_persistent(struct evsel *evsel, struct persistent_start *start)
@@ -169,8 +177,9 @@ static void evsel__config_persistent(struct evsel *evsel, bool overwrite)
  * Whoever reads the session did not choose it and may find other members in
  * the same buffer, so each record must say what, when, who and where it is.
  */
-int persistent_start__config_record(struct persistent_start *start, struct record_opts *opts)
+static int persistent_start__config_record(struct persistent_start *start)
 {
+	struct record_opts *opts = start->record;
 	struct evsel *evsel;
 
 	opts->overwrite = !start->spec.discard;
@@ -200,13 +209,19 @@ int persistent_start__config_record(struct persistent_start *start, struct recor
 		if (!evsel->core.attr.sample_period)
 			evsel->core.attr.freq = 0;
 	}
-	return persistent_start__check(start);
+	return 0;
 }
 
-int persistent_start__config_stat(struct persistent_start *start, struct perf_stat_config *config)
+static int persistent_start__config_stat(struct persistent_start *start)
 {
+	struct perf_stat_config *config = start->stat;
 	struct evsel *evsel;
 
+	if (start->spec.discard || start->spec.side_band_pages) {
+		pr_err("--persistent: counts have no buffers, leave out %s\n",
+		       start->spec.discard ? "discard" : "sideband=");
+		return -EINVAL;
+	}
 	evlist__uniquify_evsel_names(start->evlist, config);
 
 	evlist__for_each_entry(start->evlist, evsel) {
@@ -228,5 +243,13 @@ int persistent_start__config_stat(struct persistent_start *start, struct perf_st
 		}
 		evsel__exclude_guests(evsel);
 	}
-	return persistent_start__check(start);
+	return 0;
+}
+
+int persistent_start__config(struct persistent_start *start)
+{
+	int err = start->record ? persistent_start__config_record(start) :
+				  persistent_start__config_stat(start);
+
+	return err ?: persistent_start__check(start);
 }

@@ -24,6 +24,7 @@
 #include "evlist.h"
 #include "evsel.h"
 #include "perf-sys.h"
+#include "record.h"
 #include "registry.h"
 #include "rlimit.h"
 #include "target.h"
@@ -110,7 +111,8 @@ static bool persistent_start__falls_back(struct persistent_start *start, struct 
 					 int err)
 {
 	bool kernel = err == EACCES && !target__has_cpu(start->target);
-	bool clock = start->by_default && (err == ENOENT || err == ENODEV || err == ENXIO);
+	bool clock = start->record && start->by_default &&
+		     (err == ENOENT || err == ENODEV || err == ENXIO);
 	char was[PERF_PERSISTENT_LABEL_MAX], msg[BUFSIZ];
 
 	scnprintf(was, sizeof(was), "%s", evsel__name(evsel));
@@ -131,7 +133,7 @@ static bool persistent_start__falls_back(struct persistent_start *start, struct 
 /* Of the events that nobody asked for by name, those that there are. */
 static bool persistent_start__skips(struct persistent_start *start, int err)
 {
-	return start->skip_unsupported && (err == -ENOENT || err == -EOPNOTSUPP);
+	return start->stat && start->by_default && (err == -ENOENT || err == -EOPNOTSUPP);
 }
 
 /*
@@ -298,17 +300,13 @@ int persistent_start__open(struct persistent_start *start)
 	return err;
 }
 
-static bool is_perfmon(void)
-{
-	return perf_cap__capable(CAP_PERFMON);
-}
-
 /* The longest time to live that the user may ask for in ns. */
 u64 persistent__max_ttl(void)
 {
 	int secs;
 
-	if (is_perfmon() || sysctl__read_int("kernel/perf_event_persistent_max_ttl", &secs))
+	if (perf_cap__capable(CAP_PERFMON) ||
+	    sysctl__read_int("kernel/perf_event_persistent_max_ttl", &secs))
 		return UINT64_MAX;
 	return (u64)secs * NSEC_PER_SEC;
 }
@@ -368,8 +366,8 @@ static u32 persistent_start__pages(struct persistent_start *start, struct evsel 
 
 	if (evsel->tracking && start->spec.side_band_pages)
 		return start->spec.side_band_pages;
-	if (start->pages != UINT_MAX)
-		return start->pages;
+	if (start->record->mmap_pages != UINT_MAX)
+		return start->record->mmap_pages;
 	if (!perf_cap__capable(CAP_IPC_LOCK))
 		pages /= evsel->tracking ? 4 : 2;
 	return max(pages, 1u);
@@ -392,12 +390,16 @@ static int persistent_start__detach_error(struct persistent_start *start, struct
 		break;
 	case EAGAIN:
 		pr_err("%s%s: the limit on persistent events is reached; end some with 'perf persistent stop', choose fewer CPUs, tasks or events, or raise %s\n",
-		       name, place, is_perfmon() ? "kernel.perf_event_persistent_max" :
-						   "user.max_perf_persistent");
+		       name, place, perf_cap__capable(CAP_PERFMON) ?
+		       "kernel.perf_event_persistent_max" : "user.max_perf_persistent");
 		break;
 	case EPERM:
 		pr_err("%s%s: no more memory can be locked for buffers, use a smaller %s or raise kernel.perf_event_mlock_kb\n",
 		       name, place,
+		       evsel->tracking && start->spec.side_band_pages ? "sideband=" : "-m");
+		break;
+	case ENOMEM:
+		pr_err("%s%s: not enough memory for its buffer, use a smaller %s\n", name, place,
 		       evsel->tracking && start->spec.side_band_pages ? "sideband=" : "-m");
 		break;
 	case EACCES:

@@ -74,9 +74,14 @@ static bool persistent_start__is_exec_error(struct persistent_start *start, sigi
 
 static int persistent_start__exec_error(struct persistent_start *start, siginfo_t *info)
 {
-	pr_err("failed to run '%s': %s\n", start->argv[0],
-	       strerror(info->si_value.sival_int));
-	return -info->si_value.sival_int;
+	int err = info->si_value.sival_int;
+	const char *command = start->argv[0];
+
+	pr_err("failed to run '%s': %s\n", command, strerror(err));
+	/* The name of a session comes behind a '='. After a blank it is taken for the command. */
+	if (err == ENOENT && !start->spec.name && persistent__valid_name(command))
+		pr_err("did you mean --persistent=%s?\n", command);
+	return -err;
 }
 
 /* Returns 0 if nothing came up in that time. */
@@ -121,7 +126,7 @@ static int persistent_start__enable(struct persistent_start *start, bool side_ba
 	int err;
 
 	evlist__for_each_entry(start->evlist, evsel) {
-		bool is_side_band = evsel->tracking && !start->counting;
+		bool is_side_band = evsel->tracking && start->record;
 
 		if (is_side_band != side_band || !evsel__is_group_leader(evsel) ||
 		    evsel->core.attr.enable_on_exec)
@@ -198,7 +203,7 @@ static void persistent_start__print_how(struct persistent_start *start)
 	char size[16];
 
 	unit_number__scnprintf(size, sizeof(size), start->buffer_bytes);
-	if (start->counting)
+	if (start->stat)
 		printf(", counting");
 	else
 		printf(", %u buffers, %s in total, %s", start->nr_buffers, size,
@@ -214,7 +219,7 @@ static void persistent_start__print_how(struct persistent_start *start)
 
 static void persistent_start__print_hint(struct persistent_start *start, const char *name)
 {
-	if (start->counting)
+	if (start->stat)
 		pr_info("[ perf stat: 'perf persistent read %s' shows the counts, 'perf persistent stop %s' ends it ]\n",
 			name, name);
 	else if (start->spec.discard)
@@ -230,38 +235,35 @@ static void persistent_start__print_hint(struct persistent_start *start, const c
 		pr_info("[ it is disabled: 'perf persistent enable %s' enables it ]\n", name);
 }
 
-static int persistent_start__report(struct persistent_start *start)
+static void persistent_start__report(struct persistent_start *start)
 {
-	struct perf_persistent_query query = {};
+	char name[PERF_PERSISTENT_NAME_MAX];
 	struct evsel *evsel;
-	int err = persistent__query(PERSISTENT_FD(evlist__first(start->evlist), 0, 0), &query);
 
-	if (err) {
-		pr_err("cannot read session %u: %s\n", start->id, strerror(-err));
-		return err;
-	}
-
-	printf("%s: id %u,", query.name, start->id);
+	persistent__name_or_id(start->id, name);
+	printf("%s: id %u,", name, start->id);
 	evlist__for_each_entry(start->evlist, evsel) {
-		if (!evsel->tracking || start->counting)
+		if (!evsel->tracking || start->stat)
 			printf(" %s", evsel__name(evsel));
 	}
 	persistent_start__print_target(start);
 	persistent_start__print_how(start);
 	fflush(stdout);
-	persistent_start__print_hint(start, query.name);
-	return 0;
+	persistent_start__print_hint(start, name);
 }
 
 static int persistent_start__set_up(struct persistent_start *start)
 {
+	int err = persistent_start__check_ttl(start) ?:
+		  persistent_start__open(start) ?:
+		  persistent_start__detach(start) ?:
+		  persistent_start__begin(start);
+
+	if (err)
+		return err;
 	/* Nothing is there to stay that nobody was told of. */
-	return persistent_start__check_ttl(start) ?:
-	       persistent_start__open(start) ?:
-	       persistent_start__detach(start) ?:
-	       persistent_start__begin(start) ?:
-	       persistent_start__report(start) ?:
-	       persistent_start__commit(start);
+	persistent_start__report(start);
+	return persistent_start__commit(start);
 }
 
 /*
@@ -350,45 +352,13 @@ static int persistent_start__run(struct persistent_start *start)
 	return err;
 }
 
-int evlist__start_persistent(struct evlist *evlist, struct record_opts *opts,
-			     const char *spec, const char **argv, bool by_default)
+/* @spec: the argument of --persistent, or NULL. Returns 0, the status of a command, or an error. */
+int persistent_start__start(struct persistent_start *start, const char *spec)
 {
-	struct persistent_start start = {
-		.evlist	    = evlist,
-		.target	    = &opts->target,
-		.argv	    = argv,
-		.pages	    = opts->mmap_pages,
-		.by_default = by_default,
-	};
-	int err = persistent_spec__parse(&start.spec, spec, argv) ?:
-		  persistent_start__config_record(&start, opts) ?:
-		  persistent_start__run(&start);
+	int err = persistent_spec__parse(&start->spec, spec) ?:
+		  persistent_start__config(start) ?:
+		  persistent_start__run(start);
 
-	free(start.spec.name);
-	return err;
-}
-
-int evlist__start_persistent_stat(struct evlist *evlist, struct perf_stat_config *config,
-				  struct target *target, const char *spec, const char **argv,
-				  bool skip_unsupported)
-{
-	struct persistent_start start = {
-		.evlist		  = evlist,
-		.target		  = target,
-		.argv		  = argv,
-		.counting	  = true,
-		.skip_unsupported = skip_unsupported,
-	};
-	int err = persistent_spec__parse(&start.spec, spec, argv);
-
-	if (!err && (start.spec.discard || start.spec.side_band_pages)) {
-		pr_err("--persistent=%s: counts have no buffers, leave out %s\n", spec,
-		       start.spec.discard ? "discard" : "sideband=");
-		err = -EINVAL;
-	}
-	if (!err)
-		err = persistent_start__config_stat(&start, config) ?:
-		      persistent_start__run(&start);
-	free(start.spec.name);
+	free(start->spec.name);
 	return err;
 }

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <linux/capability.h>
@@ -148,39 +147,14 @@ static int persistent_spec__check_rights(struct persistent_spec *spec, const cha
 	return -EPERM;
 }
 
-static bool is_program(const char *name)
-{
-	const char *env = getenv("PATH");
-	char *path = strdup(env ?: ""), *next = path, *dir, file[PATH_MAX];
-	bool found = false;
-
-	while (!found && (dir = strsep(&next, ":"))) {
-		scnprintf(file, sizeof(file), "%s/%s", dir[0] ? dir : ".", name);
-		found = !access(file, X_OK);
-	}
-	free(path);
-	return found;
-}
-
-/* The name comes behind a '='. After a blank it would be taken for the command. */
-static int check_command(const char **argv)
-{
-	if (!argv || !persistent__valid_name(argv[0]) || is_program(argv[0]))
-		return 0;
-	pr_err("--persistent %s: there is no command '%s', did you mean --persistent=%s?\n",
-	       argv[0], argv[0], argv[0]);
-	return -ENOENT;
-}
-
-/* argv is the command, or NULL. */
-int persistent_spec__parse(struct persistent_spec *spec, const char *text, const char **argv)
+int persistent_spec__parse(struct persistent_spec *spec, const char *text)
 {
 	char *word, *next;
 	int err = 0;
 
 	*spec = (struct persistent_spec) {};
 	if (!text)
-		return check_command(argv);
+		return 0;
 
 	spec->name = strdup(text);
 	if (!spec->name)

@@ -5,8 +5,6 @@
  */
 #include "targets.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,29 +18,6 @@
 #include "perf-sys.h"
 #include "registry.h"
 #include "rlimit.h"
-
-static int is_number(const struct dirent *entry)
-{
-	return isdigit(entry->d_name[0]);
-}
-
-/* Returns how many tasks have an entry in a folder of /proc, or a negative error. */
-static int read_pids(int dir, const char *name, pid_t **pids)
-{
-	struct dirent **entries;
-	int nr = scandirat(dir, name, &entries, is_number, NULL);
-
-	if (nr < 0)
-		return -errno;
-	*pids = calloc(nr + 1, sizeof(**pids));
-	for (int i = 0; i < nr; i++) {
-		if (*pids)
-			(*pids)[i] = atoi(entries[i]->d_name);
-		free(entries[i]);
-	}
-	free(entries);
-	return *pids ? nr : -ENOMEM;
-}
 
 /* The folder of a task that is gone has no entries, also when the number is another's. */
 static bool target_task__is_there(int dir)
@@ -144,30 +119,23 @@ static int target_process__open_thread(struct target_process *process, pid_t tid
 }
 
 /*
- * Whether a thread has ended and is not waited for, which can take for ever. What it started is
- * seen when its process is looked at once more, so that it has to be so the second time.
+ * Whether a thread has ended and is not waited for, which can take for ever. That is the main
+ * thread, or one that is traced. What it started is seen when its process is looked at once
+ * more, so that it has to be so the second time.
  */
 bool target_process__has_zombie(struct target_process *process, pid_t tid)
 {
 	int thread = target_process__open_thread(process, tid);
-	pid_t parent, *list;
+	bool had_zombie = process->had_zombie;
+	pid_t parent;
 	char state = thread < 0 ? 0 : task_state(thread, &parent);
 
 	if (thread >= 0)
 		close(thread);
 	if (state != 'Z')
 		return false;
-
-	for (int i = 0; i < process->nr_zombies; i++) {
-		if (process->zombies[i] == tid)
-			return true;
-	}
-	list = realloc(process->zombies, (process->nr_zombies + 1) * sizeof(*list));
-	if (list) {
-		process->zombies = list;
-		list[process->nr_zombies++] = tid;
-	}
-	return false;
+	process->had_zombie = true;
+	return had_zombie;
 }
 
 bool target_process__has_ended(struct target_process *process)
@@ -207,9 +175,9 @@ static int target_processes__add_child(struct target_processes *processes, pid_t
 int target_processes__add_children(struct target_processes *processes)
 {
 	int ret = 0, found = 0, nr;
-	pid_t *pids;
+	u32 *pids;
 
-	nr = read_pids(AT_FDCWD, "/proc", &pids);
+	nr = persistent__read_numbers(AT_FDCWD, "/proc", &pids);
 	if (nr < 0)
 		return nr;
 
@@ -226,9 +194,9 @@ int target_processes__add_children(struct target_processes *processes)
  * folder ends early at a thread that is just ending, so that threads may be missing; if
  * there are as many as the folder has, none is.
  */
-int target_process__threads(struct target_process *process, pid_t **tids)
+int target_process__threads(struct target_process *process, u32 **tids)
 {
-	int nr = read_pids(process->dir, "task", tids);
+	int nr = persistent__read_numbers(process->dir, "task", tids);
 	struct stat st;
 
 	if (nr < 0)
@@ -243,10 +211,8 @@ int target_process__threads(struct target_process *process, pid_t **tids)
 
 void target_processes__exit(struct target_processes *processes)
 {
-	for (int i = 0; i < processes->nr; i++) {
+	for (int i = 0; i < processes->nr; i++)
 		close(processes->list[i].dir);
-		free(processes->list[i].zombies);
-	}
 	zfree(&processes->list);
 	processes->nr = 0;
 }

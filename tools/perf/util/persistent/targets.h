@@ -10,20 +10,20 @@
  * A process, known by its open directory in /proc, which does not become that
  * of another process when the pid is reused.
  *
- * @zombie:  it was a zombie when it was found
- * @settled: number of passes that found all of its threads measured already
+ * @zombie:	it was a zombie when it was found
+ * @had_zombie: one of its threads was one in a pass
+ * @settled:	number of passes that found all of its threads measured already
  */
 struct target_process {
 	pid_t	pid;
 	int	dir;
 	bool	named;
 	bool	zombie;
+	bool	had_zombie;
 	bool	tracked;
 	bool	added;
 	bool	complete;
 	int	settled;
-	pid_t	*zombies;
-	int	nr_zombies;
 };
 
 struct target_processes {
@@ -37,7 +37,7 @@ int target_processes__add_children(struct target_processes *processes);
 void target_processes__exit(struct target_processes *processes);
 bool target_process__has_zombie(struct target_process *process, pid_t tid);
 bool target_process__has_ended(struct target_process *process);
-int target_process__threads(struct target_process *process, pid_t **tids);
+int target_process__threads(struct target_process *process, u32 **tids);
 
 /*
  * An event that each task of a session has: that of a member, on a CPU or on all.

@@ -6,6 +6,7 @@
 #include "info.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,57 +15,23 @@
 #include <linux/perf_event.h>
 #include <linux/string.h>
 #include "evsel.h"
+#include "intlist.h"
 #include "pmu.h"
 #include "pmus.h"
 #include "registry.h"
 #include "strbuf.h"
 #include "tp_pmu.h"
 
-struct event_name {
-	u32	type;
-	u64	config;
-	char	*name;
-};
-
-struct event_names {
-	struct event_name	*names;
-	int			nr;
-};
-
-static struct event_names tracepoints, generic;
-
-static const char *generic__find(u32 type, u64 config)
-{
-	for (int i = 0; i < generic.nr; i++) {
-		if (generic.names[i].config == config && generic.names[i].type == type)
-			return generic.names[i].name;
-	}
-	return NULL;
-}
-
-/* Takes the name, which is freed if there is no memory for one more. */
-static void event_names__add(struct event_names *names, u32 type, u64 config, char *name)
-{
-	struct event_name *tmp;
-
-	if (!(names->nr & (names->nr - 1))) {
-		tmp = realloc(names->names, max(2 * names->nr, 1) * sizeof(*tmp));
-		if (!tmp) {
-			free(name);
-			return;
-		}
-		names->names = tmp;
-	}
-	names->names[names->nr++] = (struct event_name) { type, config, name };
-}
+/* Names by the numbers of the tracepoints, of which all are read at once: that takes long. */
+static struct intlist *tracepoints;
 
 static int tracepoints__add(void *state __maybe_unused, const char *system, const char *event)
 {
-	int id = tp_pmu__id(system, event);
+	struct int_node *node = intlist__findnew(tracepoints, tp_pmu__id(system, event));
 	char *name;
 
-	if (id >= 0 && asprintf(&name, "%s:%s", system, event) >= 0)
-		event_names__add(&tracepoints, PERF_TYPE_TRACEPOINT, id, name);
+	if (node && asprintf(&name, "%s:%s", system, event) >= 0)
+		node->priv = name;
 	return 0;
 }
 
@@ -74,57 +41,36 @@ static int tracepoints__add_system(void *state, const char *system)
 	return 0;
 }
 
-static int event_name__cmp(const void *a, const void *b)
+static int add_tracepoint(struct strbuf *sb, u64 config)
 {
-	const struct event_name *l = a, *r = b;
+	struct int_node *node;
 
-	return l->config < r->config ? -1 : l->config > r->config;
-}
-
-/*
- * Reading all of tracefs takes long, so that is done once for all ids. Who may not read it
- * gets NULL.
- */
-static const char *tracepoints__find(u64 config)
-{
-	struct event_name *found, key = { .config = config };
-	static bool loaded;
-
-	if (!loaded) {
+	if (!tracepoints) {
+		tracepoints = intlist__new(NULL);
+		if (!tracepoints)
+			return -ENOMEM;
 		tp_pmu__for_each_tp_sys(NULL, tracepoints__add_system);
-		if (tracepoints.nr)
-			qsort(tracepoints.names, tracepoints.nr, sizeof(key), event_name__cmp);
 	}
-	loaded = true;
-	found = tracepoints.nr ? bsearch(&key, tracepoints.names, tracepoints.nr, sizeof(key),
-					 event_name__cmp) : NULL;
-	return found ? found->name : NULL;
+	node = intlist__find(tracepoints, config);
+	if (node && node->priv)
+		return strbuf_addstr(sb, node->priv);
+	/* Without the right to read tracefs */
+	return strbuf_addf(sb, "tracepoint:%llu", (unsigned long long)config);
 }
 
-static void generic__load(u32 type, u64 config)
+static int add_generic(struct strbuf *sb, u32 type, u64 config)
 {
 	struct perf_event_attr attr = {
 		.size = sizeof(attr), .type = type, .config = config,
 	};
 	struct evsel *evsel = evsel__new(&attr);
-	char *name = evsel ? strdup(evsel__name(evsel)) : NULL;
+	int err;
 
-	if (name)
-		event_names__add(&generic, type, config, name);
-	if (evsel)
-		evsel__put(evsel);
-}
-
-/* A list has the same events in many sessions, and making one takes long. */
-static int add_generic(struct strbuf *sb, u32 type, u64 config)
-{
-	const char *name = generic__find(type, config);
-
-	if (!name) {
-		generic__load(type, config);
-		name = generic__find(type, config);
-	}
-	return name ? strbuf_addstr(sb, name) : -ENOMEM;
+	if (!evsel)
+		return -ENOMEM;
+	err = strbuf_addstr(sb, evsel__name(evsel));
+	evsel__put(evsel);
+	return err;
 }
 
 static int add_pmu(struct strbuf *sb, u32 type, u64 config)
@@ -139,19 +85,16 @@ static int add_pmu(struct strbuf *sb, u32 type, u64 config)
 	return strbuf_addf(sb, "%u:0x%llx", type, (unsigned long long)config);
 }
 
-static int add_type(struct strbuf *sb, u32 type, u64 config)
+/* Add the name that perf has for the event. */
+int persistent__add_name(struct strbuf *sb, u32 type, u64 config)
 {
-	const char *name;
-
 	switch (type) {
 	case PERF_TYPE_HARDWARE:
 	case PERF_TYPE_SOFTWARE:
 	case PERF_TYPE_HW_CACHE:
 		return add_generic(sb, type, config);
 	case PERF_TYPE_TRACEPOINT:
-		name = tracepoints__find(config);
-		return name ? strbuf_addstr(sb, name) :
-			      strbuf_addf(sb, "tracepoint:%llu", (unsigned long long)config);
+		return add_tracepoint(sb, config);
 	case PERF_TYPE_BREAKPOINT:
 		return strbuf_addstr(sb, "breakpoint");
 	case PERF_TYPE_RAW:
@@ -161,37 +104,45 @@ static int add_type(struct strbuf *sb, u32 type, u64 config)
 	}
 }
 
-/*
- * Add the names of what sysfs calls TYPE:CONFIG, line by line, with a separator between them.
- */
-int persistent__parse_types(char *types, char sep, struct strbuf *sb)
+/* Returns 0, or a negative error if the session has ended. */
+int persistent_types__read(struct persistent_types *types, u32 id)
 {
-	unsigned long long config;
+	char text[4096], *rest = text, *line;
+	int len = persistent__value(id, "types", text, sizeof(text));
+
+	types->nr = 0;
+	while (len > 0 && types->nr < PERSISTENT_MAX_MEMBERS && (line = strsep(&rest, "\n"))) {
+		struct persistent_type *type = &types->list[types->nr];
+
+		types->nr += sscanf(line, "%u:%" SCNx64, &type->type, &type->config) == 2;
+	}
+	return min(len, 0);
+}
+
+/* Add the names of all events, separated by @sep, but not those of side-band. */
+int persistent_types__add_names(const struct persistent_types *types, char sep, struct strbuf *sb)
+{
 	size_t start = sb->len;
 	int err = 0;
-	char *line;
-	u32 type;
 
-	while (!err && (line = strsep(&types, "\n"))) {
-		if (sscanf(line, "%u:%llx", &type, &config) != 2)
-			continue;
-		/* Side-band comes with every session. */
-		if (type == PERF_TYPE_SOFTWARE && config == PERF_COUNT_SW_DUMMY)
+	for (int i = 0; i < types->nr && !err; i++) {
+		const struct persistent_type *type = &types->list[i];
+
+		if (persistent__is_side_band(type->type, type->config))
 			continue;
 		if (sb->len > start)
 			err = strbuf_addch(sb, sep);
 		if (!err)
-			err = add_type(sb, type, config);
+			err = persistent__add_name(sb, type->type, type->config);
 	}
 	return err;
 }
 
 int persistent__types(u32 id, char sep, struct strbuf *sb)
 {
-	char types[4096];
-	int len = persistent__value(id, "types", types, sizeof(types));
+	struct persistent_types types;
 
-	return len < 0 ? len : persistent__parse_types(types, sep, sb);
+	return persistent_types__read(&types, id) ?: persistent_types__add_names(&types, sep, sb);
 }
 
 /* Returns the length of what is before the colon of a tracepoint's name, or 0. */
@@ -283,23 +234,13 @@ bool persistent__is_cpu_pmu(u32 type)
 	return pmu && pmu->is_core;
 }
 
-/* Of what sysfs calls TYPE:CONFIG, line by line */
-bool persistent__types_have_cpu_pmu(const char *types)
+bool persistent_types__have_cpu_pmu(const struct persistent_types *types)
 {
-	for (const char *line = types; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (isdigit(*line) && persistent__is_cpu_pmu(strtoul(line, NULL, 10)))
+	for (int i = 0; i < types->nr; i++) {
+		if (persistent__is_cpu_pmu(types->list[i].type))
 			return true;
 	}
 	return false;
-}
-
-bool persistent__has_cpu_pmu(u32 id)
-{
-	char types[4096];
-
-	return persistent__value(id, "types", types, sizeof(types)) >= 0 &&
-	       persistent__types_have_cpu_pmu(types);
 }
 
 /* For perf list, which has the name already. */
@@ -314,7 +255,7 @@ char *persistent__describe(const char *name)
 		return NULL;
 
 	strbuf_init(&types, 0);
-	if (persistent__types(id, ' ', &types) < 0 ||
+	if (persistent__types(id, ' ', &types) ||
 	    asprintf(&text, "Session %d of %s: %s", id,
 		     persistent__owner(id, owner, sizeof(owner)), types.buf) < 0)
 		text = NULL;

@@ -16,6 +16,7 @@
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <linux/time64.h>
+#include <subcmd/parse-options.h>
 #include "cap.h"
 #include "debug.h"
 
@@ -72,22 +73,34 @@ u64 persistent__parse_count(const char *str)
 	return parse_scaled(str, units, INT64_MAX);
 }
 
-int persistent__check_time(const char *option, const char *str, u64 *ns)
+static int option__parse(const struct option *opt, const char *str, int unset, const char *what,
+			 u64 (*parse)(const char *str), const char *how)
 {
-	*ns = str ? persistent__parse_time(str) : 0;
-	if (!str || *ns)
+	u64 *value = opt->value;
+
+	*value = unset ? 0 : parse(str);
+	if (unset || *value)
 		return 0;
-	pr_err("invalid time '%s' of %s: use a number with s, m, h or d, e.g. 30s\n", str, option);
+	pr_err("invalid %s '%s' of --%s: use %s\n", what, str, opt->long_name, how);
 	return -EINVAL;
 }
 
-int persistent__parse_size(const char *option, const char *str, u64 *bytes)
+/* Callbacks for options that have a u64, which is 0 if they are not given */
+int persistent_option__time(const struct option *opt, const char *str, int unset)
 {
-	*bytes = str ? persistent__parse_bytes(str) : 0;
-	if (!str || *bytes)
-		return 0;
-	pr_err("invalid size '%s' of %s: use a number with B, K, M or G, e.g. 10M\n", str, option);
-	return -EINVAL;
+	return option__parse(opt, str, unset, "time", persistent__parse_time,
+			     "a number with s, m, h or d, e.g. 30s");
+}
+
+int persistent_option__size(const struct option *opt, const char *str, int unset)
+{
+	return option__parse(opt, str, unset, "size", persistent__parse_bytes,
+			     "a number with B, K, M or G, e.g. 10M");
+}
+
+int persistent_option__count(const struct option *opt, const char *str, int unset)
+{
+	return option__parse(opt, str, unset, "number", persistent__parse_count, "one from 1");
 }
 
 bool persistent__parse_number(const char *str, int base, u32 max, u32 *nr)
@@ -172,4 +185,45 @@ const char *persistent__parse_setting(struct perf_persistent_set *set, const cha
 		return settings[i].parse(set, str);
 	}
 	return "";
+}
+
+/* Have parse_options() note in @given, which has room for all, which options it finds. */
+void persistent__note_options(struct option *options, bool *given)
+{
+	for (; options->type != OPTION_END; options++, given++)
+		options->set = options->set ?: given;
+}
+
+static bool has_name(const char * const *names, const char *name)
+{
+	while (*names && strcmp(*names, name))
+		names++;
+	return *names;
+}
+
+/*
+ * Whether all options that were given are among those that are @allowed, or none among others.
+ * An option is called -x, or --long if it has no letter. Returns 0 or, having said which
+ * option cannot be given, a negative error.
+ */
+int persistent__check_options(const struct option *options, const char * const *names,
+			      bool allowed, const char *with)
+{
+	char name[64];
+
+	for (; options->type != OPTION_END; options++) {
+		if (!*options->set)
+			continue;
+		if (options->short_name)
+			scnprintf(name, sizeof(name), "-%c", options->short_name);
+		else
+			scnprintf(name, sizeof(name), "--%s", options->long_name);
+		if (has_name(names, name) == allowed)
+			continue;
+		if (options->type == OPTION_BOOLEAN && !*(bool *)options->value)
+			scnprintf(name, sizeof(name), "--no-%s", options->long_name);
+		pr_err("%s is not supported with %s\n", name, with);
+		return -EINVAL;
+	}
+	return 0;
 }

@@ -14,6 +14,7 @@
 
 #include <linux/perf_event.h>
 
+#include "hotplug.h"
 #include "kselftest_harness.h"
 
 static int perf_open(int cpu, int group_fd)
@@ -25,21 +26,6 @@ static int perf_open(int cpu, int group_fd)
 	};
 
 	return syscall(__NR_perf_event_open, &attr, -1, cpu, group_fd, PERF_FLAG_FD_CLOEXEC);
-}
-
-static bool cpu_online(int cpu, bool online)
-{
-	char path[64];
-	bool ok;
-	int fd;
-
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	ok = write(fd, online ? "1" : "0", 1) == 1;
-	close(fd);
-	return ok;
 }
 
 FIXTURE(group_after_hotplug)

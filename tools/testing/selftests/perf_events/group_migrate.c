@@ -4,22 +4,16 @@
  * rules there: it does not go on next to an exclusive event.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <linux/perf_event.h>
 
+#include "hotplug.h"
 #include "kselftest_harness.h"
-
-#define DEVICES	"/sys/bus/event_source/devices"
-#define CONFIGS	32	/* of a PMU that are tried */
 
 static int perf_open(__u32 type, __u64 config, int cpu, int group_fd, bool exclusive)
 {
@@ -41,50 +35,6 @@ static __u64 time_running(int fd)
 
 	/* A pinned event that could not go on has nothing to read. */
 	return read(fd, values, sizeof(values)) == sizeof(values) ? values[1] : 0;
-}
-
-static bool read_line(const char *path, char *line, int size)
-{
-	FILE *file = fopen(path, "re");
-	bool ok;
-
-	if (!file)
-		return false;
-	ok = fgets(line, size, file);
-	fclose(file);
-	return ok;
-}
-
-static bool cpu_online(int cpu, bool online)
-{
-	char path[64];
-	bool ok;
-	int fd;
-
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	ok = write(fd, online ? "1" : "0", 1) == 1;
-	close(fd);
-	return ok;
-}
-
-/* Of a list like "0,2" or "0-3" */
-static int nr_cpus(const char *list)
-{
-	int first, last, nr = 0;
-	char *end;
-
-	do {
-		first = strtol(list, &end, 10);
-		last = first;
-		if (*end == '-')
-			last = strtol(end + 1, &end, 10);
-		nr += last - first + 1;
-		list = end + 1;
-	} while (*end == ',');
-	return nr;
 }
 
 FIXTURE(group_migrate)
@@ -109,55 +59,21 @@ static void close_all(struct _test_data_group_migrate *self)
 }
 
 /* An exclusive event, and a group of an event of software and one of the same PMU */
-static bool open_all(struct _test_data_group_migrate *self, __u32 type, int cpu)
+static bool open_all(void *data, __u32 type, int cpu)
 {
+	struct _test_data_group_migrate *self = data;
 	__u64 config;
 
 	for (config = 0; config < CONFIGS && self->exclusive < 0; config++)
 		self->exclusive = perf_open(type, config, cpu, -1, true);
-	self->cpu = cpu;
 	self->leader = perf_open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, cpu, -1, false);
 	self->sibling = perf_open(type, config - 1, cpu, self->leader, false);
-	return self->exclusive >= 0 && self->sibling >= 0 &&
-	       time_running(self->exclusive) && !time_running(self->sibling);
-}
+	if (self->exclusive >= 0 && self->sibling >= 0 &&
+	    time_running(self->exclusive) && !time_running(self->sibling))
+		return true;
 
-/*
- * Look for a PMU that has events on one CPU of several, which is able to go
- * offline. The kernel then moves them, by perf_pmu_migrate_context().
- */
-static bool find_pmu(struct _test_data_group_migrate *self)
-{
-	DIR *dir = opendir(DEVICES);
-	struct dirent *entry;
-	char path[512], line[256], *cpu;
-	long online = sysconf(_SC_NPROCESSORS_ONLN);
-	bool found = false;
-	__u32 type;
-
-	while (dir && !found && (entry = readdir(dir))) {
-		snprintf(path, sizeof(path), DEVICES "/%s/type", entry->d_name);
-		if (entry->d_name[0] == '.' || !read_line(path, line, sizeof(line)))
-			continue;
-		type = strtoul(line, NULL, 10);
-		snprintf(self->cpumask, sizeof(self->cpumask), DEVICES "/%s/cpumask",
-			 entry->d_name);
-		if (!read_line(self->cpumask, line, sizeof(line)) || nr_cpus(line) >= online)
-			continue;
-
-		for (cpu = strtok(line, ",-\n"); cpu && !found; cpu = strtok(NULL, ",-\n")) {
-			snprintf(path, sizeof(path),
-				 "/sys/devices/system/cpu/cpu%s/online", cpu);
-			if (access(path, W_OK))
-				continue;
-			found = open_all(self, type, atoi(cpu));
-			if (!found)
-				close_all(self);
-		}
-	}
-	if (dir)
-		closedir(dir);
-	return found;
+	close_all(self);
+	return false;
 }
 
 FIXTURE_SETUP(group_migrate)
@@ -168,7 +84,8 @@ FIXTURE_SETUP(group_migrate)
 	self->exclusive = -1;
 	if (geteuid())
 		SKIP(return, "needs root");
-	if (!find_pmu(self))
+	self->cpu = find_shared_pmu(self->cpumask, sizeof(self->cpumask), open_all, self);
+	if (self->cpu < 0)
 		SKIP(return, "no PMU with one CPU for several, of which one can go offline");
 }
 

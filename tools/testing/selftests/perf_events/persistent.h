@@ -18,13 +18,13 @@
 
 #include <linux/capability.h>
 #include <linux/perf_event.h>
-#include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "../kselftest_harness.h"
+#include "user_page.h"
 
 /*
  * Seconds for a test: a kernel that checks itself takes many times as long in emulation. Less
@@ -232,7 +232,7 @@ static inline __u64 now_ns(void)
 								\
 	do {							\
 		_true = (condition);				\
-	} while (!_true && now_ns() < _end && !sched_yield());	\
+	} while (!_true && now_ns() < _end && !usleep(1000));	\
 	_true;							\
 })
 
@@ -646,26 +646,6 @@ static inline unsigned int loop_samples(struct ring *r)
 }
 
 /* Stalling */
-
-/* A page that nobody will ever fill, or only through the file */
-static inline void *page_that_never_comes(int *uffd)
-{
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register reg = {
-		.range.len	= getpagesize(),
-		.mode		= UFFDIO_REGISTER_MODE_MISSING,
-	};
-	void *page;
-
-	*uffd = syscall(__NR_userfaultfd, O_CLOEXEC);
-	if (*uffd < 0 || ioctl(*uffd, UFFDIO_API, &api))
-		return NULL;
-	page = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	reg.range.start = addr(page);
-
-	return ioctl(*uffd, UFFDIO_REGISTER, &reg) ? NULL : page;
-}
 
 /* Whether a task sleeps in a system call ... */
 static inline bool is_in_syscall(pid_t tid, int nr)

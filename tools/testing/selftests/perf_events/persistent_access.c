@@ -3,6 +3,7 @@
  * Persistent perf events: who may do what with whose events.
  */
 #include <linux/hw_breakpoint.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -261,6 +262,40 @@ TEST_F(access, view_of_what_i_attached)
 	ASSERT_EQ(0, attach(view));
 	ASSERT_EQ(0, ring_map(&r, view, 1, PROT_READ | PROT_WRITE));
 	EXPECT_LT(0, detach(view));
+}
+
+struct attaching {
+	int	view;
+	int	err;
+	pid_t	tid;
+};
+
+static void *attach_view(void *arg)
+{
+	struct attaching *a = arg;
+
+	a->tid = syscall(__NR_gettid);
+	a->err = attach(a->view);
+
+	return NULL;
+}
+
+/* So I can when it was a thread of mine that has ended. */
+TEST_F(access, view_of_what_a_thread_attached)
+{
+	struct attaching a = { .view = reopen(self->id) };
+	pthread_t thread;
+	char path[64];
+	struct ring r;
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, attach_view, &a));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_EQ(0, a.err);
+	/* It owns events for a moment after it can be joined. */
+	snprintf(path, sizeof(path), "/proc/self/task/%d", a.tid);
+	ASSERT_TRUE(eventually(access(path, F_OK)));
+	ASSERT_EQ(0, ring_map(&r, a.view, 1, PROT_READ | PROT_WRITE));
+	EXPECT_LT(0, detach(a.view));
 }
 
 /* When a fresh event would be refused to me, mine is too; and comes back with the right. */
@@ -541,10 +576,46 @@ TEST_F(siblings, of_others)
 	EXPECT_EQ(8, read(fd, values, sizeof(values)));
 
 	view.read_format = PERF_FORMAT_GROUP;
-	fd = event_open(&view, 0, -1, -1, 0);
-	ASSERT_LE(0, fd);
-	EXPECT_EQ(-1, read(fd, values, sizeof(values)));
-	EXPECT_EQ(EACCES, errno);
+	EXPECT_EQ(-EACCES, event_open(&view, 0, -1, -1, 0));
+}
+
+/* A view shows a sibling that comes later if its holder may read the session then. */
+TEST_F(siblings, that_come_later)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	int leader = open_attr(attr, -1), id = detach(leader), fd;
+	__u64 values[8];
+
+	ASSERT_LT(0, id);
+	ASSERT_EQ(0, session_mode(leader, 0644));
+	ASSERT_EQ(id, DETACH(open_attr(attr, leader), .id = id, .member = 1));
+	ASSERT_EQ(0, become(USER));
+	fd = VIEW(id, 0, .read_format = PERF_FORMAT_GROUP);
+	ASSERT_EQ(3 * sizeof(*values), read(fd, values, sizeof(values)));
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, session_mode(leader, 0600));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(3 * sizeof(*values), read(fd, values, sizeof(values)));
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(id, DETACH(open_attr(attr, leader), .id = id, .member = 2));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, result(read(fd, values, sizeof(values))));
+	EXPECT_EQ(-EACCES, event_ioctl(fd, PERF_EVENT_IOC_RESET, NULL));
+	/* Nor when somebody else reads from his file. */
+	ASSERT_EQ(0, become(0));
+	EXPECT_EQ(-EACCES, result(read(fd, values, sizeof(values))));
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, session_mode(leader, 0644));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(4 * sizeof(*values), read(fd, values, sizeof(values)));
+	EXPECT_LT(0, values[3]);
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, session_mode(leader, 0600));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(4 * sizeof(*values), read(fd, values, sizeof(values)));
+	ASSERT_EQ(0, become(0));
 }
 
 /* Who may read a session keeps the right while it expires, one sibling after the other. */

@@ -302,7 +302,7 @@ TEST_F(buffer, not_redirected)
 	EXPECT_EQ(N, samples(&r, variant->loop));
 }
 
-/* Who still maps an attached event reads on. */
+/* Who still maps what an attached event wrote has that, and the event has ended. */
 TEST_F(buffer, mapped_while_attached)
 {
 	struct ring r = {};
@@ -311,6 +311,7 @@ TEST_F(buffer, mapped_while_attached)
 	ASSERT_EQ(0, ring_map(&r, reopen(self->id), PAGES, PROT_READ));
 	drive(TRACEPOINT, N);
 	ASSERT_EQ(0, attach(self->fd));
+	drive(TRACEPOINT, N);
 	close(self->fd);
 
 	drive(TRACEPOINT, N);

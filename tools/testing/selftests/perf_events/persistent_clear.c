@@ -470,6 +470,24 @@ TEST_F(clear_task, group)
 	EXPECT_GE(values[1], values[2]);
 }
 
+/* So is a sibling that comes after the view. */
+TEST_F(clear_task, late_sibling)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	int before = GROUP_VIEW(), i, sibling;
+	__u64 values[6] = {};
+
+	attr.inherit = variant->inherit;
+	attr.read_format = PERF_FORMAT_GROUP;
+	sibling = event_open(&attr, self->target.tid, variant->cpu, self->fd, 0);
+	ASSERT_EQ(self->id, DETACH(sibling, .id = self->id, .member = 2));
+	ASSERT_EQ(0, TELL(DRIVE, .value = N));
+	ASSERT_EQ(0, clear(self->fd));
+	ASSERT_EQ((long)sizeof(values), read(before, values, sizeof(values)));
+	for (i = 3; i < ARRAY_LEN(values); i++)
+		EXPECT_EQ(N, values[i]);
+}
+
 /* What is left of a task that has died can be cleared, too. */
 TEST_F(clear_task, tombstone)
 {

@@ -9,6 +9,7 @@
 
 /* A system call that nobody else makes, with a field that the test chooses */
 #define GETSID_ID	"/sys/kernel/tracing/events/syscalls/sys_enter_getsid/id"
+#define FUNCTION_ID	"/sys/kernel/tracing/events/ftrace/function/id"
 #define N		100
 #define ROUNDS		20
 #define TOO_LONG	65537
@@ -17,6 +18,9 @@
 enum { HERE, THERE, SECOND, NO_TRACEPOINT, INSTANCES };
 
 static const __u32 members[INSTANCES] = { 0, 0, 1, 2 };
+
+/* A member that only one test has */
+#define FUNCTIONS	3
 
 /* What an instance counts of the calls that the test makes: N with 1, 2 * N with 2 */
 enum { NONE = 0, ONES = N, TWOS = 2 * N, BOTH = 3 * N };
@@ -214,6 +218,27 @@ TEST_F(filter, bad_text)
 	EXPECT_COUNTS(ONES, ONES, ONES);
 	EXPECT_FILTERS("pid == 1");
 	free(too_long);
+}
+
+/* The event of functions has its filter elsewhere: no other is accepted, nor none. */
+TEST_F(filter, of_functions)
+{
+	struct perf_event_attr attr = event_attr(TRACEPOINT);
+	int fd;
+
+	if (access(FUNCTION_ID, R_OK))
+		SKIP(return, "this kernel does not trace functions");
+
+	attr.config = read_number(FUNCTION_ID);
+	attr.disabled = 1;
+	fd = event_open(&attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, FILTER(self->view, "pid == 1"));
+	ASSERT_EQ(self->id, DETACH(fd, .id = self->id, .member = FUNCTIONS));
+	EXPECT_EQ(-EINVAL, FILTER(self->view, ""));
+	EXPECT_EQ(-EINVAL, FILTER(self->view, "", .member = FUNCTIONS + 1));
+	EXPECT_EQ(-EINVAL, FILTER(self->view, "ip == 0"));
+	EXPECT_FILTERS("pid == 1");
 }
 
 /* The same if there is none to be read. */

@@ -183,20 +183,51 @@ TEST_F(lifecycle, attach_then_close_ends)
 	expect_n_more(_metadata, variant->event, before, count(self->fd));
 }
 
-/* A reader who still has it open keeps an attached event going. */
-TEST_F(lifecycle, attached_ends_with_last_user)
+/* A reader who still has it open does not keep it going, and is told. */
+TEST_F(lifecycle, attached_ends_with_its_file)
 {
+	struct pollfd p = { .events = POLLIN };
 	__u64 before;
-	int fd;
 
 	self->id = detach(self->fd);
-	fd = reopen(self->id);
+	p.fd = reopen(self->id);
 	ASSERT_EQ(0, attach(self->fd));
+	drive(variant->event, N);
+	before = count(self->fd);
 	close(self->fd);
 
+	drive(variant->event, N);
+	EXPECT_LE(before, count(p.fd));
+	before = count(p.fd);
+	drive(variant->event, N);
+	EXPECT_EQ(before, count(p.fd));
+	EXPECT_EQ(1, poll(&p, 1, PATIENCE_MS));
+	EXPECT_TRUE(p.revents & POLLHUP);
+	EXPECT_EQ(-ENODEV, detach(p.fd));
+}
+
+/* A view that attached it does keep it going, by itself. */
+TEST_F(lifecycle, attached_by_a_view)
+{
+	int other, fd;
+	__u64 before;
+
+	self->id = detach(self->fd);
+	close(self->fd);
+	fd = reopen(self->id);
+	other = reopen(self->id);
+	ASSERT_EQ(0, attach(fd));
 	before = count(fd);
 	drive(variant->event, N);
 	expect_n_more(_metadata, variant->event, before, count(fd));
+	self->id = detach(fd);
+	ASSERT_LT(0, self->id);
+	ASSERT_EQ(0, attach(fd));
+
+	close(fd);
+	before = count(other);
+	drive(variant->event, N);
+	EXPECT_EQ(before, count(other));
 }
 
 /* I can detach again what I attached, and get a new number. */
@@ -391,7 +422,7 @@ static int load_program(void)
 	return result(syscall(__NR_bpf, BPF_PROG_LOAD, &attr, sizeof(attr)));
 }
 
-/* So does its BPF program, until its end. */
+/* So does its BPF program, until its end, whoever has it open. */
 TEST_F(tracepoint, bpf_program)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -402,6 +433,7 @@ TEST_F(tracepoint, bpf_program)
 	close(prog);
 	id = detach(self->fd);
 	close(self->fd);
+	ASSERT_LE(0, reopen(id));
 
 	drive(TRACEPOINT, N);
 	EXPECT_EQ(0, count(other));
@@ -409,6 +441,35 @@ TEST_F(tracepoint, bpf_program)
 	stop(id);
 	drive(TRACEPOINT, N);
 	EXPECT_EQ(N, count(other));
+}
+
+/* The program of a link is there as long as the link, also when the session has expired. */
+TEST_F(tracepoint, bpf_link)
+{
+	struct bpf_link_info info = {};
+	union bpf_attr attr = {};
+	char path[32], text[512];
+	int link, id;
+
+	attr.link_create.prog_fd = load_program();
+	attr.link_create.target_fd = self->fd;
+	attr.link_create.attach_type = BPF_PERF_EVENT;
+	link = result(syscall(__NR_bpf, BPF_LINK_CREATE, &attr, sizeof(attr)));
+	ASSERT_LE(0, link);
+	id = DETACH(self->fd, .ttl = 1000000);
+	ASSERT_LT(0, id);
+	ASSERT_TRUE(eventually(!registry_has(id)));
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", link);
+	ASSERT_LT(0, read_file(path, text, sizeof(text)));
+
+	attr = (union bpf_attr) {};
+	attr.info.bpf_fd = link;
+	attr.info.info_len = sizeof(info);
+	attr.info.info = addr(&info);
+	EXPECT_EQ(0, result(syscall(__NR_bpf, BPF_OBJ_GET_INFO_BY_FD, &attr, sizeof(attr))));
+	EXPECT_EQ(BPF_PERF_EVENT_TRACEPOINT, info.perf_event.type);
+	EXPECT_EQ(0, close(link));
 }
 
 TEST_HARNESS_MAIN

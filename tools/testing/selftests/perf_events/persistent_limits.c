@@ -600,6 +600,22 @@ TEST_F(pinned, of_another_user)
 	EXPECT_LT(0, detach(self->fd));
 }
 
+/* Limits that are none do not wrap around when they are added. */
+TEST_F(limits, no_memory_limits)
+{
+	struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
+
+	ASSERT_EQ(0, set_sysctl(MLOCK_KB, -1));
+	ASSERT_EQ(0, set_memlock(1));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LT(0, detach_with_buffer(self->fds[0]));
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, set_sysctl(MLOCK_KB, INT_MAX));
+	ASSERT_EQ(0, setrlimit(RLIMIT_MEMLOCK, &none));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LT(0, detach_with_buffer(self->fds[1]));
+}
+
 /* However many ask at once, no more memory is pinned than one by one. */
 TEST_F(limits, memory_at_once)
 {

@@ -275,16 +275,21 @@ TEST_F(members, other_attr_cannot_join)
 /* A changed period is not another event. */
 TEST_F(members, changed_period_can_join)
 {
-	struct perf_event_attr attr = sampling_attr(CLOCK);
-	int first = event_open(&attr, -1, self->cpus[0], -1, 0);
-	int second = event_open(&attr, -1, self->cpus[1], -1, 0);
-	__u64 period = 2 * attr.sample_period;
-	int id;
+	static const enum event kinds[] = { CLOCK, TRACEPOINT };
+	struct perf_event_attr attr;
+	int i, id, first, second;
+	__u64 period;
 
-	ASSERT_EQ(0, event_ioctl(first, PERF_EVENT_IOC_PERIOD, &period));
-	id = detach(first);
-	ASSERT_LT(0, id);
-	EXPECT_EQ(id, DETACH(second, .id = id));
+	for (i = 0; i < ARRAY_LEN(kinds); i++) {
+		attr = sampling_attr(kinds[i]);
+		first = event_open(&attr, -1, self->cpus[0], -1, 0);
+		second = event_open(&attr, -1, self->cpus[1], -1, 0);
+		period = 2 * attr.sample_period;
+		ASSERT_EQ(0, event_ioctl(first, PERF_EVENT_IOC_PERIOD, &period));
+		id = detach(first);
+		ASSERT_LT(0, id);
+		EXPECT_EQ(id, DETACH(second, .id = id));
+	}
 }
 
 /* On one CPU a member is there once. */

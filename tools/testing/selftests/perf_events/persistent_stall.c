@@ -29,7 +29,7 @@ FIXTURE_VARIANT(stall)
 	bool			one_cpu;
 };
 
-/* It has the context of a CPU locked, or that of a task. */
+/* It reads an event of a CPU, or of a task. */
 FIXTURE_VARIANT_ADD(stall, cpu) { .one_cpu = true };
 FIXTURE_VARIANT_ADD(stall, task) { .one_cpu = false };
 
@@ -44,12 +44,45 @@ static pid_t fork_child(void)
 	return pid;
 }
 
+/* Whether a child exits with 0; it may hang where a kernel waits for the reader. */
+static bool succeeds(pid_t pid)
+{
+	int status;
+
+	return eventually(waitpid(pid, &status, WNOHANG) == pid) && !status;
+}
+
+/* Whether it is done in time, in a child */
+#define is_done(action) ({			\
+	pid_t _pid = fork_child();		\
+						\
+	if (!_pid)				\
+		_exit((action) ? 0 : 1);	\
+	succeeds(_pid);				\
+})
+
+/* Have another process read an event into memory that never comes; its pid, or -1. */
+static pid_t stall(int fd)
+{
+	pid_t pid = fork_child();
+
+	if (!pid) {
+		int uffd;
+		void *page = page_that_never_comes(&uffd);
+
+		if (page)
+			read(fd, page, 8);
+		_exit(1);
+	}
+
+	return eventually(is_stalled(pid, __NR_read)) ? pid : -1;
+}
+
 FIXTURE_SETUP(stall)
 {
 	pid_t pid;
 
 	registry_setup(_metadata, &self->registry);
-	/* Who ends while he is read waits for the reader. */
 	pid = fork_child();
 	ASSERT_LE(0, pid);
 	while (!pid)
@@ -65,18 +98,8 @@ FIXTURE_SETUP(stall)
 	self->other_id = DETACH(self->other, .name = addr("other"));
 	ASSERT_LT(0, self->other_id);
 
-	pid = fork_child();
-	ASSERT_LE(0, pid);
-	if (!pid) {
-		int uffd;
-		void *page = page_that_never_comes(&uffd);
-
-		if (page)
-			read(self->stalled, page, 8);
-		_exit(1);
-	}
-	self->reader = pid;
-	ASSERT_TRUE(eventually(is_stalled(self->reader, __NR_read)));
+	self->reader = stall(self->stalled);
+	ASSERT_LT(0, self->reader);
 }
 
 FIXTURE_TEARDOWN_PARENT(stall)
@@ -129,103 +152,87 @@ TEST_F(stall, others_go_on)
 	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
 }
 
-/* A session that has expired says so and hangs up once it counts no more, not before. */
-TEST_F(stall, hangs_up_when_it_is_over)
+/* Others control its session, and the event that is read. */
+TEST_F(stall, is_controlled)
 {
-	struct pollfd p = { .events = POLLIN, .fd = reopen(self->stalled_id) };
-	struct answer a;
+	int view = reopen(self->stalled_id);
+
+	ASSERT_LE(0, view);
+	EXPECT_TRUE(is_done(!session_disable(view)));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, state_of(view));
+	EXPECT_TRUE(is_done(!session_enable(view)));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(view));
+	EXPECT_TRUE(is_done(!SET(view, .flags = PERF_PERSISTENT_SET_CLEAR)));
+	EXPECT_TRUE(is_done(!ioctl(self->stalled, PERF_EVENT_IOC_DISABLE, 0)));
+	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
+}
+
+/* A process that holds the session can exit, and what it held goes on. */
+TEST_F(stall, is_released)
+{
+	int view = reopen(self->stalled_id);
+	pid_t holder;
+
+	ASSERT_LE(0, view);
+	kill(self->reader, SIGKILL);
+	ASSERT_EQ(self->reader, waitpid(self->reader, NULL, 0));
+
+	holder = fork_child();
+	ASSERT_LE(0, holder);
+	if (!holder) {
+		if (hold(open_session(self->stalled_id)))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	ASSERT_TRUE(eventually(state_of(view) == PERF_PERSISTENT_STATE_HELD));
+	/* It has not inherited the file that holds. */
+	self->reader = stall(self->stalled);
+	ASSERT_LT(0, self->reader);
+
+	kill(holder, SIGKILL);
+	EXPECT_TRUE(eventually(waitpid(holder, NULL, WNOHANG) == holder));
+	EXPECT_TRUE(eventually(state_of(view) == PERF_PERSISTENT_STATE_ENABLED));
+	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
+}
+
+/* The event that is read leaves the registry, and comes back. */
+TEST_F(stall, is_attached)
+{
+	EXPECT_TRUE(is_done(!attach(self->stalled)));
+	EXPECT_TRUE(eventually(!registry_has(self->stalled_id)));
+	EXPECT_TRUE(is_done(detach(self->stalled) > 0));
+	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
+}
+
+/* A task whose event is read can exit. */
+TEST_F(stall, target_exits)
+{
+	kill(self->target, SIGKILL);
+	EXPECT_TRUE(eventually(waitpid(self->target, NULL, WNOHANG) == self->target));
+	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
+}
+
+/* Its session expires with all that it has, hangs up, and counts no more. */
+TEST_F(stall, expires)
+{
+	int fd = event_open(&self->attr, -1, 1, -1, 0);
+	struct pollfd p = { .events = POLLIN };
 	__u64 last;
 
+	ASSERT_EQ(self->stalled_id, DETACH(fd, .id = self->stalled_id, .member = 1));
+	p.fd = reopen_instance(self->stalled_id, 0);
 	ASSERT_LE(0, p.fd);
 	EXPECT_EQ(0, SET(p.fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
-	EXPECT_TRUE(eventually(!query(p.fd, &a) && !a.info.self.id));
-	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, a.info.self.state);
-	EXPECT_EQ(0, a.info.ended);
-	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
-	EXPECT_LE(0, poll(&p, 1, 0));
-	EXPECT_FALSE(p.revents & POLLHUP);
-
-	kill(self->reader, SIGKILL);
-	EXPECT_TRUE(eventually(poll(&p, 1, 0) == 1 && p.revents & POLLHUP));
+	EXPECT_TRUE(eventually(!registry_has(self->stalled_id)));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_EXPIRED, state_of(p.fd));
+	EXPECT_EQ(PERF_PERSISTENT_STATE_EXPIRED, state_of(fd));
+	EXPECT_EQ(1, poll(&p, 1, 0));
+	EXPECT_TRUE(p.revents & POLLHUP);
 	last = count(p.fd);
 	drive(TRACEPOINT, 1);
 	EXPECT_EQ(last, count(p.fd));
-}
-
-/* What it has besides ends in time. */
-TEST_F(stall, the_rest_expires)
-{
-	int fd = event_open(&self->attr, -1, 1, -1, 0), view;
-
-	ASSERT_EQ(self->stalled_id, DETACH(fd, .id = self->stalled_id, .member = 1));
-	view = reopen_instance(self->stalled_id, 1);
-	ASSERT_LE(0, view);
-	EXPECT_EQ(0, SET(view, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
-	EXPECT_TRUE(eventually(state_of(view) == PERF_PERSISTENT_STATE_EXPIRED));
 	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
-	EXPECT_TRUE(registry_has(self->stalled_id));
-
-	kill(self->reader, SIGKILL);
-	EXPECT_TRUE(eventually(!registry_has(self->stalled_id)));
-}
-
-/* Whoever waits for somebody who controls it can be killed. */
-TEST_F(stall, waits_to_control)
-{
-	pid_t attacher = fork_child(), controller;
-
-	ASSERT_LE(0, attacher);
-	if (!attacher) {
-		attach(self->stalled);
-		_exit(0);
-	}
-	EXPECT_TRUE(eventually(is_in_syscall(attacher, __NR_ioctl)));
-	controller = fork_child();
-	ASSERT_LE(0, controller);
-	if (!controller) {
-		session_enable(self->stalled);
-		_exit(0);
-	}
-	EXPECT_TRUE(eventually(is_in_syscall(controller, __NR_ioctl)));
-	kill(controller, SIGKILL);
-	EXPECT_TRUE(eventually(waitpid(controller, NULL, WNOHANG) == controller));
-	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
-
-	kill(self->reader, SIGKILL);
-	EXPECT_EQ(attacher, waitpid(attacher, NULL, 0));
-}
-
-/* Somebody who waits for it himself does not stop others either. */
-TEST_F(stall, who_waits_for_it)
-{
-	pid_t child = fork(), closer;
-	struct answer a;
-	int view;
-
-	ASSERT_LE(0, child);
-	if (!child) {
-		attach(self->stalled);
-		_exit(0);
-	}
-	EXPECT_TRUE(eventually(is_in_syscall(child, __NR_ioctl)));
-	/* A file that holds nothing is closed at once. */
-	closer = fork_child();
-	ASSERT_LE(0, closer);
-	if (!closer)
-		_exit(close(open_session(self->stalled_id)));
-	EXPECT_TRUE(eventually(waitpid(closer, NULL, WNOHANG) == closer));
-
-	view = reopen(self->other_id);
-	EXPECT_EQ(0, query(view, &a));
-	EXPECT_EQ(0, attach(self->other));
-	EXPECT_LT(0, detach(self->other));
-	EXPECT_LE(0, reopen(self->stalled_id));
-	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
-	EXPECT_EQ(0, waitpid(child, NULL, WNOHANG));
-
-	kill(self->reader, SIGKILL);
-	EXPECT_EQ(child, waitpid(child, NULL, 0));
 }
 
 TEST_HARNESS_MAIN

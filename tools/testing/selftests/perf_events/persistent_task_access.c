@@ -425,14 +425,25 @@ TEST_F(shared, dead)
 /* With both in the session, it is not mine to read. */
 TEST_F(shared, both_persistent)
 {
+	size_t size = (1 + PAGES) * getpagesize();
+	int view;
+
 	self->id = DETACH(self->fd, .buffer_pages = PAGES);
 	ASSERT_LT(0, self->id);
-	EXPECT_LE(0, reopen(self->id));
+	view = reopen(self->id);
+	ASSERT_LE(0, view);
+	ASSERT_EQ(0, munmap(mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0), size));
 	ASSERT_EQ(0, become(0));
 	ASSERT_EQ(0, ioctl(self->other, PERF_EVENT_IOC_SET_OUTPUT, self->fd));
 	ASSERT_EQ(self->id, DETACH(self->other, .id = self->id, .member = 1));
 
 	EXPECT_ALL_AS(USER, -EACCES);
+	/* Nor through a view from before */
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0));
+	EXPECT_EQ(EACCES, errno);
+	ASSERT_EQ(0, become(0));
+	EXPECT_NE(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0));
 	ASSERT_EQ(0, become(0));
 	ASSERT_EQ(0, attach(self->fd));
 	close(self->fd);

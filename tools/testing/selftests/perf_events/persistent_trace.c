@@ -381,17 +381,6 @@ TEST_F(trace, set)
 	EXPECT_REPORTS(0);
 }
 
-/* Who parses the layout is told numbers, not what the kernel calls them. */
-TEST_F(trace, layout)
-{
-	char text[4096];
-
-	ASSERT_LT(0, read_file("/sys/kernel/tracing/events/perf_persistent/persistent_set/format",
-			       text, sizeof(text)));
-	EXPECT_NE(NULL, strstr(text, "\"enable\""));
-	EXPECT_EQ(NULL, strstr(text, "PERF_PERSISTENT_SET_"));
-}
-
 /* A mark is reported once with its text, whatever else is asked for, or not at all. */
 TEST_F(trace, mark)
 {

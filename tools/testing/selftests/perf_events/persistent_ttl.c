@@ -136,7 +136,9 @@ TEST_F(ttl, ends_while_open)
 	EXPECT_EQ(-EINVAL, attach(p.fd));
 	EXPECT_EQ(-ESRCH, set_ttl(p.fd, HOUR));
 	EXPECT_EQ(-ENODEV, detach(p.fd));
-	EXPECT_FALSE(registry_has(self->id));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, p.fd, 0));
+	EXPECT_EQ(ENODEV, errno);
+	EXPECT_TRUE(eventually(!registry_has(self->id)));
 
 	ASSERT_EQ(0, query(p.fd, &a));
 	EXPECT_EQ(PERF_PERSISTENT_STATE_EXPIRED, a.info.ended);

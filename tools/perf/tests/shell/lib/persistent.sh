@@ -135,6 +135,27 @@ wait_for() {
 	done
 }
 
+# free_counters: of CPU 0, into $free; without any the test is skipped
+free_counters() {
+	perf persistent list --counters > "$dir/out" 2>&1 || {
+		skip "$(cat "$dir/out")"
+		return 1
+	}
+	# shellcheck disable=SC2034
+	free=$(awk '$1 == 0 { print $3 }' "$dir/out")
+}
+
+# repeat NUMBER EVENT: as -e takes it
+repeat() {
+	printf '%s' "$2"
+	i=1
+	while [ $i -lt "$1" ]
+	do
+		printf ',%s' "$2"
+		i=$((i + 1))
+	done
+}
+
 # as_nobody COMMAND...: an ordinary user, without any capability
 as_nobody() {
 	su -s /bin/sh nobody -c "$*"

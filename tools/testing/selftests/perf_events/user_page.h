@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * User memory that holds up whoever accesses it
+ */
+#ifndef _PERF_EVENTS_USER_PAGE_H
+#define _PERF_EVENTS_USER_PAGE_H
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/userfaultfd.h>
+
+/* A page that nobody will ever fill, or only through the file, which polls when it is accessed */
+static inline void *page_that_never_comes(int *uffd)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = {
+		.range.len	= getpagesize(),
+		.mode		= UFFDIO_REGISTER_MODE_MISSING,
+	};
+	void *page;
+
+	*uffd = syscall(__NR_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (*uffd < 0 || ioctl(*uffd, UFFDIO_API, &api))
+		return NULL;
+	page = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	reg.range.start = (unsigned long)page;
+
+	return ioctl(*uffd, UFFDIO_REGISTER, &reg) ? NULL : page;
+}
+
+#endif /* _PERF_EVENTS_USER_PAGE_H */
