@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # O=DIR        build folder (build)
-# BASE=NAME    another base than the newest: one of those in the file "base"
+# BASE=NAME    another base than the newest, as named in the file "base"
 # LINUX=DIR    a kernel tree of your own as the base, instead of Debian's package
 # K=KERNEL     plain, debug, arm64 or arm64-debug only
 # T=NAME       only tests with NAME in their name
@@ -13,21 +13,21 @@
 O ?= build
 MINUTES ?= 2
 override O := $(abspath $(O))
-# Without BASE, or with the newest, it is empty.
+# Empty without BASE, or with the newest
 override BASE := $(filter-out $(shell awk '!/^\#/ { print $$1; exit }' base),$(BASE))
 export O BASE LINUX K T ALL
 unexport V CONFIG
 
-# Those without an architecture in their name are x86_64's.
+# Kernels without an architecture in their name are for x86_64.
 KERNELS = $(or $(K),plain$(if $(BASE),, debug arm64$(if $(ALL), arm64-debug)))
 x86_64 = $(filter-out arm64%,$(KERNELS))
 arm64 = $(patsubst arm64-%,%,$(patsubst arm64,arm64-plain,$(filter arm64%,$(KERNELS))))
 
-# What a target builds is in PARTS, so that deps and tree know of it and say at once what there
-# is no room for. Here "kernels" stands for those of the architectures that they have.
+# PARTS lists what a target builds, so that deps and tree can check at once that there is room.
+# Here "kernels" stands for the kernels of each architecture.
 parts = $(foreach arch,x86_64 arm64,$(if $($(arch)),$(addprefix $(arch)/,$(subst kernels,$($(arch)),$(1)))))
 
-# What was given to this make is not for the kernel's.
+# Do not pass the variables of this make on to the kernel's.
 MAKEOVERRIDES :=
 .NOTPARALLEL:
 
@@ -41,7 +41,7 @@ help: ## Show this text
 		printf '  %-15s %s\n' "$$name" "$$text"; done
 
 run: PARTS = plain perf selftests guest
-run: deps tree ## Show a session in the guest: record, count, let programs run, look, stop
+run: deps tree ## Show sessions in the guest: record, count, run programs, read, stop
 	@scripts/build $(PARTS)
 	@vm/run --add vm/demo -- sh /root/demo
 
@@ -57,7 +57,7 @@ stress: deps tree ## Run the stress test for MINUTES, on the debug kernel
 	@PERSISTENT_STRESS_SECONDS=$$(($(MINUTES) * 60)) T=persistent_stress tests/run $(KERNELS)
 
 sanitize: PARTS = plain perf selftests guest sanitized
-sanitize: deps tree ## Run perf's tests with a perf that looks for errors of its own (ASan, UBSan)
+sanitize: deps tree ## Run perf's tests with a perf that is built with ASan and UBSan
 	@scripts/build $(PARTS)
 	@tests/run sanitized
 
@@ -68,44 +68,44 @@ shell: deps tree ## Boot the guest with a shell at your terminal
 	@vm/run $(if $(arm64),--arch arm64) --kernel $(x86_64)$(arm64)
 
 check: PARTS = $(if $(BASE),,plain perf selftests guest)
-check: deps tree ## Check the series as its maintainers' scripts would, and the scripts here
+check: deps tree ## Check the series with the kernel's own scripts, and the scripts here
 	@scripts/build $(PARTS)
 	@tests/run check
 
 bisect: PARTS = bisect
 bisect: MORE = $(if $(ALL),clang)
-bisect: deps tree ## Build what each commit of the series touches, by itself; with ALL=1 in more ways, and boot it
+bisect: deps tree ## Build what each commit of the series touches; with ALL=1 in more configs, and boot it
 	@scripts/bisect
 
-series: deps tree ## Write the series as mails, a folder for each part and all in one file: build/mail
+series: deps tree ## Write the series as mails to build/mail: a folder for each part, and all in one file
 	@scripts/mail $(if $(V),-v $(V))
 
-# Both are of the newest.
+# Both use the newest base.
 baseline bench: override BASE :=
 baseline: PARTS = selftests base
-baseline: deps tree ## Without the series: what perf's own suites say, and if each fix's test fails
+baseline: deps tree ## Without the series: run perf's own suites, and see if each fix's test fails
 	@scripts/build $(PARTS)
 	@O=$(O)/base vm/run --timeout 3000 --add tests/suites -- sh /root/suites >$(O)/suites.base
 	@mv $(O)/suites.base tests/suites.base
 	@tests/unfixed
 
 bench: PARTS = $(addprefix arm64/,plain off perf selftests guest bench base)
-bench: deps tree ## Measure what it costs, beside the base: bench/results.md
+bench: deps tree ## Measure the costs, compared with the base: bench/results.md
 	@scripts/build $(PARTS)
 	@bench/run arm64
 
-# More packages are needed.
+# These need more packages.
 deb installed: MORE = deb
 deb: PARTS = deb
 deb: deps tree ## Build Debian packages of the kernel and perf, for a machine of your own
 	@CONFIG='$(CONFIG)' scripts/build $(PARTS)
 
 installed: PARTS = machine
-installed: deps tree ## Install such packages on Debian with systemd, use, upgrade, remove them
+installed: deps tree ## Install, use, upgrade and remove such packages on Debian with systemd
 	@scripts/build $(PARTS)
 	@tests/run installed
 
-# perf, the selftests and the new files are the newest's for any base.
+# perf, the selftests and the new files are those of the newest base, for any base.
 tree: room ## Make or update the kernel tree with the series as a branch, in the build folder
 	@$(if $(BASE),BASE= LINUX= scripts/series tree)
 	@scripts/series tree
@@ -113,14 +113,14 @@ tree: room ## Make or update the kernel tree with the series as a branch, in the
 refresh: ## Write that branch back into patches/ and the new files
 	@scripts/series refresh
 
-port: room ## Carry what has changed in the newest base's series over to BASE
+port: room ## Port the changes of the newest base's series to BASE
 	@BASE= LINUX= scripts/series tree
 	@scripts/series port
 
 deps: room ## Install the Debian packages that are missing
 	@scripts/deps $(MORE)
 
-room: ## See whether the disk has room; all that build begin with this
+room: ## Check that the disk has room; every build starts with this
 	@CONFIG='$(CONFIG)' scripts/build --room $(PARTS)
 
 kernel: PARTS = $(call parts,kernels)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What perf events cost the kernel, in instructions: the guest's clock ticks once for
- * each of them (vm/run --icount). Prints lines of a name and a figure; what this kernel
- * does not have is left out.
+ * Measure the cost of perf events in instructions: the guest's clock ticks once for each
+ * of them (vm/run --icount). Prints lines of a name and a figure, without those of
+ * features that this kernel does not have.
  *
  * bench cputime COMMAND...: the CPU time of a command instead
- * bench cputime PID: and of a process until now
- * bench sessions NR INSTANCES: make so many sessions of so many instances each
- * bench threads NR: a process of so many threads, which do nothing
+ * bench cputime PID: the CPU time of a process until now
+ * bench sessions NR INSTANCES: make NR sessions of INSTANCES instances each
+ * bench threads NR: a process of NR idle threads
  */
 #include <linux/userfaultfd.h>
 #include <pthread.h>
@@ -19,13 +19,13 @@
 #include "persistent.h"
 
 /*
- * A batch is so long that the timer's interrupts, and what is left to RCU and to
- * workers, are as much a part of each as they are of life.
+ * A batch is so long that timer interrupts, RCU callbacks and workers have their usual
+ * share in each.
  */
 #define BATCH_NS	20000000ULL
 #define BATCHES		15
 
-/* In cycles, which are as many as instructions here */
+/* In cycles, whose number is that of instructions here */
 #define PERIOD		20000
 
 #define RING_PAGES	64
@@ -40,17 +40,17 @@
 #define FEW		10
 #define MANY		50000
 
-/* One that is read in a call */
+/* A session that is read in one call */
 #define QUERY_MEMBERS	22
 #define QUERY_TASKS	64
 
 #define VIEWS		20
 #define READ_USEC	1000
 
-/* A session that is to give up its counters */
+/* A session that gives up its counters */
 #define RESERVED	4
 
-/* What another user does while somebody waits */
+/* The load by another user while somebody waits */
 #define INHERITED	20000
 #define WAITS		50
 
@@ -114,8 +114,8 @@ static double measure(void (*op)(void))
 }
 
 /*
- * The mean of those calls that no interrupt fell on, no work of RCU's and no new slab;
- * each is undone after it
+ * The mean of the calls without an interrupt, RCU work or a new slab; each call is undone
+ * after it
  */
 static double measure_most(void (*op)(void), void (*undo)(void))
 {
@@ -158,7 +158,7 @@ static int open_event(const struct perf_event_attr *attr, int pid)
 		     "perf_event_open");
 }
 
-/* Without a file from now on, if this kernel can do that */
+/* Detach the event, if this kernel can do that */
 static bool keep(int fd)
 {
 	bool kept = detach(fd) > 0;
@@ -180,7 +180,7 @@ static pid_t spawn(void)
 	return pid;
 }
 
-/* One that stops, works when it goes on, and stops again */
+/* A child that stops, works when it is continued, and stops again */
 static pid_t spawn_worker(void (*work)(unsigned int n), unsigned int n)
 {
 	pid_t pid = spawn();
@@ -202,7 +202,7 @@ static void end(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-/* What a call costs more if it gives a sample */
+/* The additional cost of a call that gives a sample */
 
 static void get_ppid(void)
 {
@@ -278,7 +278,7 @@ static void *partner(void *arg)
 	return NULL;
 }
 
-/* Who is SCHED_FIFO and yields goes to the end of its queue. */
+/* A SCHED_FIFO thread that yields goes to the end of its queue. */
 static void set_policy(pid_t tid, int policy, int priority)
 {
 	struct sched_param param = { .sched_priority = priority };
@@ -326,7 +326,7 @@ static void measure_switches(int nr, bool persistent)
 static struct perf_event_attr open_attr;
 static int ids[MAX_IDS], nr_ids, base_fd, event_fd, join_id, join_member;
 
-/* A counter of the CPU, or for want of one the clock */
+/* A hardware counter, or the clock if there is none */
 static struct perf_event_attr usual_attr(void)
 {
 	struct perf_event_attr attr = event_attr(CYCLES);
@@ -407,7 +407,7 @@ static void measure_registry(void)
 	stop_all();
 }
 
-/* Memory of the registry, beside that of the events */
+/* Memory of the registry, without that of the events */
 
 static long kernel_memory(void)
 {
@@ -415,7 +415,7 @@ static long kernel_memory(void)
 	static char text[8192];
 	long sum = 0;
 
-	sleep(1);	/* for what is left to RCU and to workers */
+	sleep(1);	/* for RCU callbacks and workers */
 	check(read_file("/proc/meminfo", text, sizeof(text)), "/proc/meminfo");
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
 		sum += strtol(strstr(text, kinds[i]) + strlen(kinds[i]), NULL, 10) * 1024;
@@ -474,7 +474,7 @@ static void end_session(int id)
 		usleep(1000);
 }
 
-/* As one of the member that is found last */
+/* Join as an instance of the member that is found last */
 static void measure_join(int id, int nr)
 {
 	char kind[16];
@@ -509,7 +509,7 @@ static void measure_joins(void)
 		end(pids[nr]);
 }
 
-/* All counts of a session with one descriptor, and whether they are right */
+/* Read all counts of a session with one descriptor, and check them */
 
 static void call_getppid(unsigned int n)
 {
@@ -538,8 +538,8 @@ static void read_each(void)
 }
 
 /*
- * The same filter for all of them: in a call, and in one for each event, which takes one
- * filter only. It may wait, so that both the instructions and the time matter.
+ * The same filter for all events: in one call, and in a call for each event, which takes
+ * one filter only. Calls may wait, so both the instructions and the time matter.
  */
 static void measure_filter(const char *kind, int times, void (*set)(const char *filter))
 {
@@ -610,7 +610,7 @@ static void measure_query(void)
 		end(pids[i]);
 }
 
-/* A program whose instructions are counted, and read all the time */
+/* A program whose instructions are counted and read all the time */
 
 static void measure_views(int nr)
 {
@@ -653,7 +653,7 @@ static void measure_views(int nr)
 	end(pid);
 }
 
-/* How long root waits for sysfs while another user does what he can */
+/* The time that root waits for sysfs under the worst load by another user */
 
 static int ready_pipe[2];
 
@@ -681,7 +681,7 @@ static void load_nothing(void)
 	pause();
 }
 
-/* Reads into a page that never comes */
+/* Read into a page that never comes */
 static void load_stall(void)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -716,7 +716,7 @@ static void fork_often(unsigned int n)
 	}
 }
 
-/* Has a process fork with many events, of which as many as he may are persistent */
+/* Have a process with many events fork; as many as allowed are persistent */
 static void load_fork(void)
 {
 	pid_t pid = spawn_worker(fork_often, UINT_MAX);
@@ -735,7 +735,7 @@ static void load_fork(void)
 	pause();
 }
 
-/* Makes as many sessions as he may, over and over */
+/* Make as many sessions as allowed, over and over */
 static void load_fill(void)
 {
 	struct perf_event_attr attr = user_attr();
@@ -806,7 +806,7 @@ static void measure_waits(void)
 	measure_wait("-fill", load_fill);
 }
 
-/* From asking for the counters of a session until it is confirmed that they are free */
+/* The time from asking for the counters of a session to the confirmation that they are free */
 static void measure_reserve(void)
 {
 	__u64 elapsed[BATCHES], cputime[BATCHES];
@@ -835,7 +835,7 @@ static void measure_reserve(void)
 	stop_all();
 }
 
-/* Sessions that stay: members on each CPU; so many that are enabled take long to schedule */
+/* Make lasting sessions with members on each CPU; so many enabled events take long to schedule */
 static int make_sessions(int nr, int nr_instances)
 {
 	int i, fd, id, cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -940,7 +940,7 @@ int main(int argc, char **argv)
 		return 0;
 
 	measure_views(VIEWS);
-	/* In this order: what was freed is used again, and nothing is taken for it then. */
+	/* The order matters: freed memory is reused, which then costs no allocation. */
 	measure_instance_memory();
 	measure_id_memory();
 	measure_registry();

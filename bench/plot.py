@@ -31,7 +31,7 @@ class Svg:
 
 
 def bars(svg, left, top, title, groups):
-    """Groups of a name and bars of a figure and a colour, from the left"""
+    """Draw groups of bars: each has a name, each bar a figure and a colour"""
     start, width, height = left + 130, 230, 13
     scale = width / max(figure for _, group in groups for figure, _ in group)
     svg.text(left, top, title, weight="bold")
@@ -46,7 +46,7 @@ def bars(svg, left, top, title, groups):
 
 
 def curves(svg, left, top, title, curves):
-    """Lines of points over a logarithmic axis from 1 to 4096"""
+    """Draw lines of points over a logarithmic axis from 1 to 4096"""
     width, height = 330, 190
     high = max(figure for _, points, _ in curves for _, figure in points)
     unit = next(u for u in (1000, 2000, 5000, 10000, 20000) if high / u <= 5)

@@ -37,7 +37,7 @@ def cpus(session):
 
 
 def perf_event_open(kind, config, cpu):
-    """A view of what runs already: type and config find it, read_format is the view's own."""
+    """Open a view of a running session: type and config find it, read_format is the view's own."""
     attr = bytearray(64)
     struct.pack_into("=IIQ", attr, 0, kind, len(attr), config)
     struct.pack_into("=Q", attr, 32, TOTAL_TIME_ENABLED | TOTAL_TIME_RUNNING)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Print how many kHz the TSC of this CPU has, for the guest, which has the same one.
+ * Print the frequency of this CPU's TSC in kHz, for the guest, which has the same TSC.
  *
- * A pair of time and TSC is as exact as the reading took long, so it is the quickest of
- * many that counts, whatever else runs on the host.
+ * A reading of time and TSC is the more exact the less time it took, so the quickest of many is
+ * used, whatever else runs on the host.
  */
 #include <stdint.h>
 #include <stdio.h>
