@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent: what is done to the sessions that the kernel keeps, each in a
+ * perf persistent: commands for the sessions that the kernel keeps, see
  * util/persistent/cmd-*.c.
  */
 #include "builtin.h"
@@ -18,39 +18,39 @@ static const struct {
 } persistent_cmds[] = {
 	{ "list", persistent_cmd__list,
 	  "perf persistent list [[-v] [-j]|-x <separator>|--counters] [<name|id>...]\n"
-	  "                                                         show the sessions, and what they do",
+	  "                                                         show sessions, their state and events",
 	},
 	{ "read", persistent_cmd__read,
 	  "perf persistent read [-A|--per-process|--exits] [-v] [-j|-x <separator>|--openmetrics] [<name|id>...]\n"
-	  "                                                         print what has been counted",
+	  "                                                         print the counts of sessions",
 	},
 	{ "dump", persistent_cmd__dump,
 	  "perf persistent dump [-o <file>] [--last <time>] [--max-size <size>] <name|id>...|--all\n"
-	  "                                                         write a snapshot of each, which goes on, to a perf.data",
+	  "                                                         write a snapshot of running sessions to a perf.data",
 	},
 	{ "flush", persistent_cmd__flush,
 	  "perf persistent flush -o <log> [--max-size <size>] [--max-age <time>] [--keep <n>|--until-full] <name|id>\n"
-	  "                                                         move what a discard session holds to a log, so that it has room",
+	  "                                                         move the records of a discard session to a log, to make room",
 	},
 	{ "status", persistent_cmd__status,
-	  "perf persistent status [-j] [-i <log>] [--state <file>] <name|id>...   whether it runs, is full and has lost any",
+	  "perf persistent status [-j] [-i <log>] [--state <file>] <name|id>...   show whether sessions run, are full or lost samples",
 	},
 	{ "enable", persistent_cmd__control,
-	  "perf persistent enable [--event <event>] <name|id>...|--mine|--all   count and sample again",
+	  "perf persistent enable [--event <event>] <name|id>...|--mine|--all   start counting and sampling",
 	},
 	{ "disable", persistent_cmd__control,
-	  "perf persistent disable [--event <event>] <name|id>...|--mine|--all   neither count nor sample until enabled",
+	  "perf persistent disable [--event <event>] <name|id>...|--mine|--all   stop counting and sampling",
 	},
 	{ "clear", persistent_cmd__control,
-	  "perf persistent clear <name|id>...|--mine|--all   have counts and buffers begin anew",
+	  "perf persistent clear <name|id>...|--mine|--all   reset counts and buffers",
 	},
 	{ "add", persistent_cmd__targets,
 	  "perf persistent add --pid <pid> [--descendants] <name|id>\n"
-	  "                                                         measure other processes as well",
+	  "                                                         measure more processes",
 	},
 	{ "drop", persistent_cmd__targets,
 	  "perf persistent drop --pid <pid> [--descendants] <name|id>\n"
-	  "                                                         measure processes no longer",
+	  "                                                         stop measuring processes",
 	},
 	{ "set", persistent_cmd__set,
 	  "perf persistent set [--name <name>] [--ttl <time>] [--mode <mode>] [--owner <user>] [--group <group>]\n"
@@ -58,11 +58,11 @@ static const struct {
 	  "                                                         change name, ttl, mode, owner, group, filter or rate",
 	},
 	{ "mark", persistent_cmd__mark,
-	  "perf persistent mark <name|id> <text>             put a text into the buffers of sessions with perf_persistent:persistent_mark",
+	  "perf persistent mark <name|id> <text>             write a text to the buffers of sessions that record perf_persistent:persistent_mark",
 	},
 	{ "reserve", persistent_cmd__reserve,
 	  "perf persistent reserve [-d] [-v] [--pmu <pmu>] [<name|id>...] [--] [<command>]\n"
-	  "                                                         have sessions give up their counters while a command runs",
+	  "                                                         free the counters of sessions while a command runs",
 	},
 	{ "stop", persistent_cmd__control,
 	  "perf persistent stop [--dump <file>] <name|id>...|--mine|--all   end sessions",

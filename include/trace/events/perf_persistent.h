@@ -8,8 +8,8 @@
 #include <linux/tracepoint.h>
 
 /*
- * One instance: id and instance are what reopens it; cpu and pid are what it
- * measures, -1 for none.
+ * One instance: it is reopened by @id and @instance, and measures @cpu and @pid,
+ * -1 for none.
  */
 DECLARE_EVENT_CLASS(persistent_instance,
 
@@ -47,7 +47,7 @@ DEFINE_EVENT(persistent_instance, persistent_attach,
 	TP_ARGS(id, instance, member, cpu, pid)
 );
 
-/* Its CPU goes offline, and the event still counts; it is back, and the event counts again. */
+/* "offline" comes before the event stops counting, "online" after it counts again. */
 DEFINE_EVENT(persistent_instance, persistent_offline,
 	TP_PROTO(u32 id, u32 instance, u32 member, int cpu, pid_t pid),
 	TP_ARGS(id, instance, member, cpu, pid)
@@ -58,7 +58,7 @@ DEFINE_EVENT(persistent_instance, persistent_online,
 	TP_ARGS(id, instance, member, cpu, pid)
 );
 
-/* A session, or one of its members: its number + 1 */
+/* A session (@member is 0), or one of its members (its number + 1) */
 DECLARE_EVENT_CLASS(persistent_session,
 
 	TP_PROTO(u32 id, u32 member),
@@ -88,7 +88,7 @@ DEFINE_EVENT(persistent_session, persistent_disable,
 	TP_ARGS(id, member)
 );
 
-/* From the first file that holds it to the last that gives it up */
+/* The first file holds it; the last one releases it. */
 DEFINE_EVENT(persistent_session, persistent_hold,
 	TP_PROTO(u32 id, u32 member),
 	TP_ARGS(id, member)
@@ -105,7 +105,7 @@ DEFINE_EVENT(persistent_session, persistent_expire,
 	TP_ARGS(id, member)
 );
 
-/* Anything that PERF_EVENT_IOC_SET_PERSISTENT has changed, after it */
+/* Reported after each change by PERF_EVENT_IOC_SET_PERSISTENT */
 TRACE_EVENT(persistent_set,
 
 	TP_PROTO(u32 id, u32 member, u32 flags),

@@ -2,19 +2,19 @@
 /*
  * Persistent perf events: permissions and limits.
  *
- * Whoever could open an event now may detach it, within limits without
- * CAP_PERFMON. Some drivers check the caller by themselves, which cannot be done
- * again: their events take the capability. A session has an owner, a group and a
- * mode, as files have:
+ * A caller who could open an event now may detach it; limits apply without
+ * CAP_PERFMON. Some drivers check the caller themselves, which cannot be
+ * repeated, so their events need the capability. A session has an owner, a
+ * group and a mode, as files have:
  *
  *   r	reopen instances, read counts and buffers
  *   w	control: SET, ATTACH, and join the session
  *   x	hold; w includes it
  *
- * CAP_PERFMON overrides the mode. To a session that was made without it, the mode
- * gives nobody more than opening the events now would: for one instance to read,
- * for all of them to control. To a session that was made with it, the mode alone
- * decides; it is 0 until a process with the capability has set it.
+ * CAP_PERFMON overrides the mode. If a session was created without it, the
+ * caller must also be allowed to open the events now: one instance to read it,
+ * all of them to control the session. If it was created with the capability,
+ * the mode alone decides; it is 0 until a process with the capability sets it.
  */
 #include <linux/init.h>
 #include <linux/mm.h>
@@ -31,10 +31,10 @@
 /* Instances of a user without the capability; user.max_perf_persistent */
 #define PERF_PERSISTENT_USER		256
 
-/* One in so many of all is for those who have it. */
+/* Share of all instances that is reserved for CAP_PERFMON: 1/4 */
 #define PERF_PERSISTENT_RESERVE		4
 
-/* Events of a buffer that are looked at one by one */
+/* Events of a buffer that are checked one by one; more of them need CAP_PERFMON */
 #define PERF_PERSISTENT_SHARERS		1024
 
 /* Instances in the system */
@@ -44,9 +44,9 @@ static unsigned int sysctl_perf_persistent_max = 65536;
 static unsigned int sysctl_perf_persistent_max_ttl = 3600;
 
 /*
- * The events of ftrace itself show the control flow of the kernel, even if they
- * are only counted. Other tracepoints reveal data in raw samples only, and any
- * task may have those of TRACE_EVENT_FL_CAP_ANY about itself.
+ * The events of ftrace itself show the control flow of the kernel, even if they are
+ * only counted. Other tracepoints reveal data in raw samples only. A task may have
+ * raw samples about itself from tracepoints with TRACE_EVENT_FL_CAP_ANY.
  */
 static unsigned int tracepoint_needs(struct perf_event *event)
 {
@@ -66,8 +66,8 @@ static unsigned int tracepoint_needs(struct perf_event *event)
 }
 
 /*
- * PERF_NEED_* for opening an event afresh. Some drivers check the caller themselves,
- * but only when an event is opened. Their events need CAP_PERFMON here.
+ * PERF_NEED_* for opening an event afresh. Some drivers check the caller
+ * themselves, but only when an event is opened. Their events need CAP_PERFMON here.
  */
 unsigned int perf_persistent_needs(struct perf_event *event)
 {
@@ -82,7 +82,7 @@ unsigned int perf_persistent_needs(struct perf_event *event)
 	case PERF_TYPE_HW_CACHE:
 		return needs;
 	case PERF_TYPE_RAW:
-		/* The driver asks for it if the event counts for all threads of a core. */
+		/* Drivers check this if the event counts for all threads of a core. */
 		return needs | PERF_NEED_CPU;
 	case PERF_TYPE_TRACEPOINT:
 		return needs | tracepoint_needs(event);
@@ -92,8 +92,8 @@ unsigned int perf_persistent_needs(struct perf_event *event)
 }
 
 /*
- * Whether the caller may look into the target of an event. A dead one is judged
- * by the credentials and the dumpability that it died with.
+ * Check the access to the target of an event. For a dead target, its last
+ * credentials and dumpability decide.
  */
 static int may_open_target(struct task_struct *task)
 {
@@ -113,20 +113,24 @@ static int may_open_target(struct task_struct *task)
 	return allowed ? 0 : -EACCES;
 }
 
-/* Whether the caller could open an event afresh; sleeps for the target's exec(). */
-int perf_persistent_may_open(struct perf_event *event)
+/* As perf_event_allow(), but without -EPERM, which means locked memory for DETACH */
+int perf_persistent_allow(unsigned int needs)
 {
-	struct task_struct *target = perf_persistent_target(event);
-	int err = perf_event_allow(perf_persistent_needs(event));
+	int err = perf_event_allow(needs);
 
-	if (!err && target)
-		err = may_open_target(target);
-
-	/* EPERM means locked memory to those who call DETACH. */
 	return err == -EPERM ? -EACCES : err;
 }
 
-/* Permissions for the events that write to @rb, but are not in @session */
+/* Check that the caller could open an event afresh; may wait for exec() of the target. */
+int perf_persistent_may_open(struct perf_event *event)
+{
+	struct task_struct *target = perf_persistent_target(event);
+	int err = perf_persistent_allow(perf_persistent_needs(event));
+
+	return err || !target ? err : may_open_target(target);
+}
+
+/* PERF_NEED_* of the events that write to @rb, but are not in @session */
 static unsigned int sharer_needs(struct perf_buffer *rb,
 				 const struct perf_persistent_session *session,
 				 struct task_struct *target)
@@ -141,7 +145,7 @@ static unsigned int sharer_needs(struct perf_buffer *rb,
 	guard(spinlock_irq)(&rb->event_lock);
 
 	list_for_each_entry(other, &rb->event_list, rb_entry) {
-		/* Interrupts are off. */
+		/* Limit the time with interrupts off. */
 		if (++nr > PERF_PERSISTENT_SHARERS)
 			return needs | PERF_NEED_PERFMON;
 		inst = perf_persistent_instance_of(other);
@@ -157,36 +161,34 @@ static unsigned int sharer_needs(struct perf_buffer *rb,
 }
 
 /*
- * Whether an event that is going to be detached may bring its buffer into @session,
- * which the caller may control: 0, -EACCES.
+ * Check that an event to be detached may bring its buffer into @session, which
+ * the caller may control: 0 or -EACCES.
  *
  * A buffer shows the records of all events that write to it, so the caller must
  * be allowed to open those that are not in the session. Events that are
- * redirected to the buffer later need no check: that takes the file that was
- * detached, so whoever does it shares the event on purpose.
+ * redirected to the buffer later need no check: redirecting takes the detached
+ * file, so it is done on purpose.
  */
 int perf_persistent_may_share(struct perf_event *event,
 			      const struct perf_persistent_session *session)
 {
 	struct perf_buffer *rb = READ_ONCE(event->rb) ? ring_buffer_get(event) : NULL;
 	unsigned int needs;
-	int err;
 
 	if (!rb)
 		return 0;
 
 	needs = sharer_needs(rb, session, perf_persistent_target(event));
 	ring_buffer_put(rb);
-	/* Readers without the capability could not open all that the buffer shows. */
+	/* Readers without the capability must not see events that they could not open. */
 	if (perfmon_capable() && !(session->flags & PERF_PERSISTENT_PRIVILEGED) &&
 	    needs & ~(READ_ONCE(session->needs) | perf_persistent_needs(event)))
 		return -EACCES;
-	err = perf_event_allow(needs);
 
-	return err == -EPERM ? -EACCES : err;
+	return perf_persistent_allow(needs);
 }
 
-/* Whether the mode, or CAP_PERFMON, gives the caller all rights in the mask @right. */
+/* Check that the mode or CAP_PERFMON gives the caller all rights in the mask @right. */
 bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 				 unsigned int right)
 {
@@ -195,7 +197,7 @@ bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 	if (perfmon_capable())
 		return true;
 
-	/* SET changes all of them at once. */
+	/* SET changes owner, group and mode at once. */
 	guard(mutex)(&perf_persistent_mutex);
 
 	mode = session->mode;
@@ -204,7 +206,7 @@ bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 	else if (in_egroup_p(session->gid))
 		mode >>= 3;
 
-	/* Whoever controls it could disable it instead. */
+	/* Control includes disabling, which does more than holding. */
 	if (mode & PERF_PERSISTENT_CONTROL)
 		mode |= PERF_PERSISTENT_HOLD;
 
@@ -213,10 +215,7 @@ bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 
 static int session_allow(const struct perf_persistent_session *session, unsigned int mask)
 {
-	int err = perf_event_allow(READ_ONCE(session->needs) & mask);
-
-	/* EPERM means locked memory to those who call DETACH. */
-	return err == -EPERM ? -EACCES : err;
+	return perf_persistent_allow(READ_ONCE(session->needs) & mask);
 }
 
 static int may_open_all(struct perf_persistent_session *session)
@@ -230,8 +229,8 @@ static int may_open_all(struct perf_persistent_session *session)
 	return err;
 }
 
-/* Its group and its buffer show other instances of the session, too. */
-bool perf_persistent_shows_others(struct perf_event *event)
+/* Check whether the group or the buffer of an event shows other instances of the session. */
+static bool shows_others(struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
 
@@ -246,8 +245,8 @@ bool perf_persistent_shows_others(struct perf_event *event)
 }
 
 /*
- * Whether the caller may reopen an instance: 0, -EACCES, or as perf_persistent_may_open().
- * @all keeps the answer for the whole session between calls; 1 before the first.
+ * Check that the caller may reopen an instance: 0, -EACCES, or an error of
+ * perf_persistent_may_open(). *@all caches the result for the session; it is 1 at first.
  */
 int perf_persistent_may_read(struct perf_persistent_session *session, struct perf_event *event,
 			     int *all)
@@ -255,15 +254,15 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
 		return -EACCES;
 
-	/* The capability passes everything that depends on an instance's target. */
+	/* The capability passes all checks that depend on an instance's target. */
 	if (perfmon_capable())
 		return session_allow(session, ~0U);
 
-	/* Lockdown binds those to whom it is delegated as well. */
+	/* Lockdown also restricts users to whom the session is delegated. */
 	if (session->flags & PERF_PERSISTENT_PRIVILEGED)
 		return session_allow(session, PERF_NEED_REGS);
 
-	if (!perf_persistent_shows_others(event))
+	if (!shows_others(event))
 		return perf_persistent_may_open(event);
 
 	if (*all > 0)
@@ -272,7 +271,7 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 	return *all;
 }
 
-/* Whether the caller has the rights in @right to control or hold; errors as above */
+/* Check for the rights in @right, to control or hold; errors as above */
 int perf_persistent_may_change(struct perf_persistent_session *session, unsigned int right)
 {
 	if (!perf_persistent_mode_allows(session, right))
@@ -287,10 +286,26 @@ int perf_persistent_may_change(struct perf_persistent_session *session, unsigned
 	return may_open_all(session);
 }
 
+/* Lock perf_persistent_session::control, with these rights; errors as above, or -ERESTARTSYS. */
+int perf_persistent_control_begin(struct perf_persistent_session *session, unsigned int right)
+{
+	u32 seq;
+	int err;
+
+	do {
+		seq = smp_load_acquire(&session->rights_seq);
+		err = perf_persistent_may_change(session, right);
+		if (!err)
+			err = perf_persistent_control_lock(session, seq);
+	} while (err == -EAGAIN);
+
+	return err;
+}
+
 /*
- * Whether the caller may have a file of the session. Each operation on it checks for
- * the right that it needs. The owner of a session that is not privileged can always
- * open it, to change the mode.
+ * Check that the caller may open a file of the session; each operation checks
+ * for the right that it needs. The owner of a session that is not privileged
+ * may always open one, in order to change the mode.
  */
 bool perf_persistent_may_open_session(struct perf_persistent_session *session)
 {
@@ -303,11 +318,11 @@ bool perf_persistent_may_open_session(struct perf_persistent_session *session)
 }
 
 /*
- * Whether the caller has the rights in @right to the session of an event: 0, or -EACCES, also
- * if it is in none. He has it open, or the leader of its group.
+ * Check for the rights in @right to the session of an event: 0, or -EACCES, also if the
+ * event is in no session.
  *
- * Access to the target was checked then. It cannot be checked here: exec() takes the
- * mmap_lock, and the mutex of a context, inside exec_update_lock.
+ * Access to the target was checked when the caller opened the event, or its group leader.
+ * It cannot be checked here: exec() takes mmap_lock and ctx::mutex inside exec_update_lock.
  */
 int perf_persistent_may_use(struct perf_event *event, unsigned int right)
 {
@@ -318,7 +333,7 @@ int perf_persistent_may_use(struct perf_event *event, unsigned int right)
 	if (!session)
 		return err;
 
-	/* For those to whom it is delegated the mode alone decides, and lockdown. */
+	/* If the session is delegated, only the mode and lockdown decide. */
 	delegated = (session->flags & PERF_PERSISTENT_PRIVILEGED) && !perfmon_capable();
 	if (perf_persistent_mode_allows(session, right))
 		err = session_allow(session, delegated ? PERF_NEED_REGS : ~0U);
@@ -327,22 +342,26 @@ int perf_persistent_may_use(struct perf_event *event, unsigned int right)
 	return err;
 }
 
-/* Whether whoever may read one instance of the session of an event may read all. */
-bool perf_persistent_may_read_others(struct perf_event *event)
+/*
+ * Check that a view whose rights were checked at @generation of the session may map the
+ * buffer of its event, to which others may have come since.
+ */
+bool perf_persistent_may_map(struct perf_event *event, u64 generation)
 {
 	struct perf_persistent_instance *inst;
 
-	if (perfmon_capable())
+	if (perfmon_capable() || !shows_others(event))
 		return true;
 
 	guard(mutex)(&perf_persistent_mutex);
 
 	inst = perf_persistent_instance_of(event);
 
-	return inst && (inst->session->flags & PERF_PERSISTENT_PRIVILEGED);
+	return !inst || (inst->session->flags & PERF_PERSISTENT_PRIVILEGED) ||
+	       perf_persistent_generation(inst->session) == generation;
 }
 
-/* Check a time to live; 0 becomes the default: none, or the limit without CAP_PERFMON. */
+/* Check a time to live; 0 becomes the default: no limit, or the maximum without CAP_PERFMON. */
 int perf_persistent_check_ttl(u64 *ttl)
 {
 	u64 max = (u64)READ_ONCE(sysctl_perf_persistent_max_ttl) * NSEC_PER_SEC;
@@ -371,10 +390,10 @@ void perf_persistent_uncharge(struct perf_persistent_instance *inst)
 	atomic_dec(&nr_instances_charged);
 }
 
-/* Count a new instance against the limits: 0 or -EAGAIN. */
+/* Charge a new instance to the limits: 0 or -EAGAIN. */
 int perf_persistent_charge(struct perf_persistent_instance *inst)
 {
-	/* First, so that a user's refused attempts do not count for others. */
+	/* First, so that attempts beyond the user's limit do not use up the global one. */
 	if (!perfmon_capable()) {
 		inst->ucounts = inc_ucount(current_user_ns(), current_euid(),
 					   UCOUNT_PERF_PERSISTENT);
@@ -413,7 +432,7 @@ static struct ctl_table perf_persistent_sysctls[] = {
 
 static int __init perf_persistent_access_init(void)
 {
-	/* Other user namespaces are limited by those that they are in. */
+	/* Other user namespaces are limited by their parents. */
 	init_user_ns.ucount_max[UCOUNT_PERF_PERSISTENT] = PERF_PERSISTENT_USER;
 	register_sysctl_init("kernel", perf_persistent_sysctls);
 

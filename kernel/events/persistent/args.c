@@ -12,9 +12,9 @@
 #include "persistent.h"
 
 /*
- * Copy an extensible struct, whose size @cmd has, from user space; @min is the size of its
- * first version: 0, -EFAULT, -EINVAL if it is too small, -E2BIG if it has bits set that this
- * kernel does not know.
+ * Copy an extensible struct from user space. Its size is in @cmd; @min is the
+ * size of its first version. Returns 0, -EFAULT, -EINVAL if it is too small, or
+ * -E2BIG if bits are set that this kernel does not know.
  */
 int perf_persistent_copy_struct(void *dst, size_t size, size_t min,
 				unsigned int cmd, unsigned long arg)
@@ -26,8 +26,8 @@ int perf_persistent_copy_struct(void *dst, size_t size, size_t min,
 }
 
 /*
- * Copy a string of less than @max bytes, or none from address 0: 0, -EFAULT, -EINVAL if it
- * is too long.
+ * Copy a string of less than @max bytes; address 0 gives an empty one. Returns
+ * 0, -EFAULT, or -EINVAL if the string is too long.
  */
 int perf_persistent_copy_string(char *dst, long max, u64 addr)
 {
@@ -44,7 +44,7 @@ int perf_persistent_copy_string(char *dst, long max, u64 addr)
 	return len == max ? -EINVAL : 0;
 }
 
-/* The same for a name, which may be empty: -EINVAL if it cannot be one. */
+/* Copy a name, which may be empty: 0, -EFAULT, or -EINVAL if it is not valid. */
 int perf_persistent_copy_name(char *name, u64 addr)
 {
 	int err = perf_persistent_copy_string(name, PERF_PERSISTENT_NAME_MAX, addr);

@@ -4,11 +4,11 @@
  *
  * An instance holds its buffer by a pseudo-mapping: it counts in
  * perf_event::mmap_count and perf_buffer::mmap_count like the mapping of a
- * process, so that everything which asks whether a buffer is in use stays
- * right, and SET_OUTPUT neither takes the buffer away nor frees it.
+ * process. So all checks whether a buffer is in use keep working, and
+ * SET_OUTPUT neither takes the buffer away nor frees it.
  *
- * All pages of a pinned buffer are charged to user_struct::perf_mlock and none to an
- * mm, because the process that mapped it may be gone while the buffer stays.
+ * All pages of a pinned buffer are charged to user_struct::perf_mlock and none
+ * to an mm, because the buffer can outlive the process that mapped it.
  */
 #include <linux/mm.h>
 #include <linux/overflow.h>
@@ -19,11 +19,11 @@
 #include "../internal.h"
 #include "persistent.h"
 
-/* Numbers for buffers, which must not be known by their address */
+/* Buffers are identified by number, as addresses must not be exposed. */
 static atomic64_t last_buffer_id = ATOMIC64_INIT(0);
 
 /**
- * perf_persistent_buffer_init - what a buffer has on top
+ * perf_persistent_buffer_init - initialize the persistent part of a buffer
  * @rb: new buffer
  */
 void perf_persistent_buffer_init(struct perf_buffer *rb)
@@ -32,7 +32,7 @@ void perf_persistent_buffer_init(struct perf_buffer *rb)
 	rb->id = atomic64_inc_return(&last_buffer_id);
 }
 
-/* The limits are those of mmap(), but RLIMIT_MEMLOCK counts for all buffers of the user. */
+/* As for mmap(), but RLIMIT_MEMLOCK applies to all buffers of the user together. */
 static int charge_user(struct user_struct *user, long pages)
 {
 	unsigned long max = size_add(perf_mlock_limit(), rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT);
@@ -54,7 +54,7 @@ static void set_mm(struct perf_buffer *rb, struct mm_struct *mm)
 		mmdrop(mm);
 }
 
-/* Move the pages that a mapping charged to its mm over to its user. */
+/* Charge to the user the pages that a mapping charged to its mm. */
 static int charge_mapped(struct perf_buffer *rb)
 {
 	struct user_struct *user = rb->mmap_user;
@@ -65,7 +65,7 @@ static int charge_mapped(struct perf_buffer *rb)
 	if (user != current_user() && !perfmon_capable())
 		return -EACCES;
 
-	/* Not if it exceeds the limits already, and needs nothing more */
+	/* With nothing to charge, the limits do not matter: they may be exceeded already. */
 	err = rb->mmap_locked ? charge_user(user, rb->mmap_locked) : 0;
 	if (err)
 		return err;
@@ -77,15 +77,13 @@ static int charge_mapped(struct perf_buffer *rb)
 	return 0;
 }
 
-/*
- * Whether a buffer may be kept as it is, with the mappings that it has.
- */
+/* Check that a buffer can be pinned as it is, with the mappings that it has. */
 static int check_buffer(struct perf_event *event, struct perf_buffer *rb, u32 nr_pages)
 {
 	if (nr_pages && nr_pages != data_page_nr(rb))
 		return -EINVAL;
 
-	/* The user page alone, in which nothing is overwritten */
+	/* Only the user page: there are no records to overwrite. */
 	if (!data_page_nr(rb))
 		return 0;
 
@@ -107,9 +105,7 @@ static void add_to_session(struct perf_buffer *rb, struct perf_persistent_sessio
 	atomic_long_add(data_page_nr(rb) + 1, &session->nr_pages);
 }
 
-/*
- * Take a pseudo-mapping of the buffer that @event has: all or nothing.
- */
+/* Add a pseudo-mapping to the existing buffer of @event, or change nothing. */
 static int pin_existing(struct perf_event *event, struct perf_buffer *rb,
 			struct perf_persistent_session *session, u32 nr_pages)
 {
@@ -118,11 +114,11 @@ static int pin_existing(struct perf_event *event, struct perf_buffer *rb,
 	lockdep_assert_held(&event->mmap_mutex);
 	guard(mutex)(&rb->pin_mutex);
 
-	/* Those who may read the other session would see the records of this event. */
+	/* Readers of the other session would see the records of this event. */
 	if (rb->nr_pins && rb->pin_session != session)
 		return -EBUSY;
 
-	/* Even if the buffer is ending: perf_buffer_end() needs mmap_mutex to uncharge it. */
+	/* Even if the buffer is ending: perf_buffer_end() takes mmap_mutex to uncharge it. */
 	err = check_buffer(event, rb, nr_pages);
 	if (!err)
 		err = charge_mapped(rb);
@@ -148,7 +144,7 @@ static bool writes_records(struct perf_event *event)
 	       attr->context_switch || attr->text_poke;
 }
 
-/* A task and its children write where they are; a buffer is for one CPU at a time. */
+/* A task and its children write on any CPU; a buffer needs a single writing CPU. */
 static bool has_many_writers(struct perf_event *event)
 {
 	return event->cpu == -1 && event->attr.inherit;
@@ -167,7 +163,7 @@ static u32 default_pages(struct perf_event *event)
 	return max(kb >> (PAGE_SHIFT - 10), 1UL);
 }
 
-/* Pages that mmap() could map, and rb_alloc() take */
+/* Check that mmap() can map and rb_alloc() can allocate so many pages. */
 static int check_pages(struct perf_event *event, u32 nr_pages)
 {
 	if (!nr_pages)
@@ -182,7 +178,7 @@ static int check_pages(struct perf_event *event, u32 nr_pages)
 	return 0;
 }
 
-/* Free a buffer that no event has taken. */
+/* Free a buffer that no event uses. */
 void perf_persistent_buffer_free(struct perf_buffer *rb)
 {
 	if (refcount_dec_and_test(&rb->mmap_count))
@@ -223,9 +219,9 @@ static struct perf_buffer *make_buffer(struct perf_event *event, u32 nr_pages)
 }
 
 /*
- * Make the buffer that an event will have in the registry, of @nr_pages data pages or the
- * default size, charged to the current user: NULL if the event has one already or needs
- * none, -EINVAL, -EPERM, -ENOMEM, -EINTR.
+ * Allocate a buffer for an event to be detached, of @nr_pages data pages or,
+ * for 0, of the default size, charged to the current user. Returns NULL if the
+ * event has a buffer or needs none, or -EINVAL, -EPERM, -ENOMEM, -EINTR.
  */
 struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 nr_pages)
 {
@@ -244,12 +240,12 @@ struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 n
 }
 
 /*
- * Keep the buffer of an event that enters @session: the one that it has, of @nr_pages
- * data pages or any number with 0, else *@new, which is NULL on return if it was taken.
+ * Pin the buffer of an event that enters @session: the existing one, which must have @nr_pages
+ * data pages unless that is 0, else *@new, which is NULL on return if it was used.
  *
- * Returns 1 if perf_event::rb is pinned, 0 if there is none, or
- * -EINVAL   not a power of two, not the size of the buffer there is, or a buffer that
- *           is written forward and overwritten
+ * Returns 1 if perf_event::rb is pinned, 0 if there is no buffer, or
+ * -EINVAL   not a power of two, not the size of the existing buffer, or a buffer that is
+ *           written forward and overwritten
  * -EACCES   the buffer of another user, or an overwrite buffer that is or was mapped
  *           writable
  * -EBUSY    the buffer of another session, or a discard buffer with several writable
@@ -271,7 +267,7 @@ int perf_persistent_buffer_pin(struct perf_event *event, struct perf_persistent_
 	if (event->rb) {
 		err = pin_existing(event, event->rb, session, nr_pages);
 		if (err == -ENOENT) {
-			/* Its last mapping is going; perf_mmap() does the same. */
+			/* Its last mapping is being removed; perf_mmap() does the same. */
 			perf_event_set_buffer(event, NULL);
 			return -ENOBUFS;
 		}
@@ -292,13 +288,13 @@ int perf_persistent_buffer_pin(struct perf_event *event, struct perf_persistent_
 }
 
 /*
- * Give up the buffer of an event that leaves the registry; it ends here if nobody maps it.
- * As long as others need it, the event goes on writing to it, as one that was redirected
- * does.
+ * Unpin the buffer of an event that leaves the registry. The buffer ends here
+ * if it has no mappings. Otherwise the event keeps writing to it, as events
+ * that were redirected do.
  */
 void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *rb)
 {
-	/* The event's own reference goes with the last mapping. */
+	/* The event's own reference is dropped with the last mapping. */
 	refcount_inc(&rb->refcount);
 	scoped_guard(mutex, &rb->pin_mutex) {
 		if (!--rb->nr_pins)
@@ -306,9 +302,9 @@ void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *
 	}
 
 	/*
-	 * In the order of perf_mmap_close(), which perf_mmap() relies on. Under the
-	 * mutex even if mappings are left: when perf_mmap() fails, a count of 1 means
-	 * to it that the buffer is its own, and it uncharges the buffer.
+	 * Same order as in perf_mmap_close(), on which perf_mmap() relies. Take
+	 * the mutex even if mappings are left: a failing perf_mmap() takes a count
+	 * of 1 to mean that the buffer is its own, and uncharges it.
 	 */
 	scoped_guard(mutex, &event->mmap_mutex) {
 		if (!refcount_dec_not_one(&event->mmap_count))
@@ -319,7 +315,7 @@ void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *
 	ring_buffer_put(rb);
 }
 
-/* A mapping that may be made writable counts as one that is; mremap() makes a second one. */
+/* Mappings that may become writable count as writable; mremap() duplicates a mapping. */
 void perf_persistent_vma_open(struct perf_buffer *rb, struct vm_area_struct *vma)
 {
 	guard(mutex)(&rb->pin_mutex);
@@ -337,7 +333,7 @@ void perf_persistent_vma_close(struct perf_buffer *rb, struct vm_area_struct *vm
 
 /*
  * Nobody needs to write to the first page of an overwrite buffer, and doing so
- * can mislead its readers: refuse it, or record it for good.
+ * can mislead its readers: refuse it if the buffer is pinned, else remember it.
  */
 static int allow_write(struct perf_buffer *rb)
 {
@@ -355,14 +351,14 @@ static int allow_write(struct perf_buffer *rb)
 }
 
 /**
- * perf_persistent_buffer_map - check and note how a process maps a buffer
+ * perf_persistent_buffer_map - check and record a mapping of a buffer
  * @rb:	 buffer, existing or new
  * @vma: mapping, not yet counted
  *
  * All mappings of a pinned buffer stay read-only, except for one consumer of a
  * discard buffer.
  *
- * Return: 0, -EACCES if only reading is allowed, -EBUSY if there is a consumer.
+ * Return: 0, -EACCES if only reading is allowed, -EBUSY if there is a consumer already.
  */
 int perf_persistent_buffer_map(struct perf_buffer *rb, struct vm_area_struct *vma)
 {
@@ -387,7 +383,7 @@ int perf_persistent_buffer_map(struct perf_buffer *rb, struct vm_area_struct *vm
 }
 
 /**
- * perf_persistent_mprotect - veto writing to a buffer that is overwritten
+ * perf_persistent_mprotect - do not let an overwrite buffer become writable
  * @vma:      mapping of a perf event
  * @start:    unused
  * @end:      unused

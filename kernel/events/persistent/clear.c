@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: clearing, after which counts and buffers begin anew.
+ * Persistent perf events: clearing, which restarts counts and buffers.
  *
  * Neither the event nor its buffer changes. Only their current positions are
- * recorded; QUERY, and views that are opened later, begin there. So nobody who
- * is reading already misses anything.
+ * recorded; QUERY, and views that are opened later, start there. Current
+ * readers miss nothing.
  */
 #include <linux/timekeeping.h>
 
@@ -12,8 +12,8 @@
 #include "persistent.h"
 
 /*
- * Where the values of an event begin; all 0 if it was never cleared. Ask before the values
- * are read, so that they are not behind it.
+ * Origin of an event's values; all 0 if it was never cleared. Get it before the
+ * values, which must not be older.
  */
 struct perf_persistent_origin perf_persistent_origin_of(struct perf_event *event)
 {
@@ -24,7 +24,7 @@ struct perf_persistent_origin perf_persistent_origin_of(struct perf_event *event
 	return pe ? pe->origin : (struct perf_persistent_origin) {};
 }
 
-/* Have the values of an event begin anew. The caller holds perf_persistent_session::control. */
+/* Restart the values of an event. The caller holds perf_persistent_session::control. */
 void perf_persistent_clear(struct perf_event *event)
 {
 	struct perf_persistent_origin now = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: into the registry, and out of it again.
+ * Persistent perf events: DETACH and ATTACH.
  *
  * Everything is allocated before a lock is taken.
  */
@@ -16,45 +16,37 @@
 
 static int copy_detach(struct perf_persistent_detach *d, unsigned int cmd, unsigned long arg)
 {
-	struct perf_event_detach u = {};
+	struct perf_event_detach *args = &d->args;
 	int err = 0;
 
-	*d = (struct perf_persistent_detach){};
 	if (arg)
-		err = perf_persistent_copy_struct(&u, sizeof(u), PERF_EVENT_DETACH_SIZE_VER0,
+		err = perf_persistent_copy_struct(args, sizeof(*args), PERF_EVENT_DETACH_SIZE_VER0,
 						  cmd, arg);
 	if (err)
 		return err;
 
-	if ((u.flags & ~PERF_PERSISTENT_DETACH_ALL) || u.member >= PERF_PERSISTENT_MEMBERS)
+	if ((args->flags & ~PERF_PERSISTENT_DETACH_ALL) || args->member >= PERF_PERSISTENT_MEMBERS)
 		return -EINVAL;
-	/* Name, time and state belong to the session, which is there already. */
-	if (u.id && (u.name || u.ttl || u.flags))
+	/* Name, time to live and flags are those of the existing session. */
+	if (args->id && (args->name || args->ttl || args->flags))
 		return -EINVAL;
 
-	d->flags = u.flags;
-	d->id = u.id;
-	d->member = u.member;
-	d->nr_pages = u.buffer_pages;
-	d->ttl = u.ttl;
-	err = perf_persistent_copy_name(d->name, u.name);
+	err = perf_persistent_copy_name(d->name, args->name);
 	if (!err)
-		err = perf_persistent_copy_string(d->label, sizeof(d->label), u.label);
-	if (!err && !u.id)
-		err = perf_persistent_check_ttl(&d->ttl);
+		err = perf_persistent_copy_string(d->label, sizeof(d->label), args->label);
+	if (!err && !args->id)
+		err = perf_persistent_check_ttl(&args->ttl);
 
 	return err;
 }
 
-/*
- * The attr in the kernel's size and zero where it means nothing, for memcmp().
- */
+/* Use the kernel's size and clear fields that have no meaning, for memcmp(). */
 static void normalize_attr(struct perf_event_attr *attr)
 {
 	attr->size = sizeof(*attr);
 	attr->enable_on_exec = 0;
 	attr->persistent = 0;
-	/* Without branches it means nothing, and drivers use it. */
+	/* Drivers use it; it has no meaning without branch stacks. */
 	if (!(attr->sample_type & PERF_SAMPLE_BRANCH_STACK))
 		attr->branch_sample_type = 0;
 }
@@ -87,7 +79,7 @@ static int check_event(struct perf_event *event)
 	if (event->attr.sigtrap)
 		return -EINVAL;
 
-	/* The buffer of AUX has no end of its own. */
+	/* An AUX area cannot be kept: it ends with its mapping. */
 	if (event->attr.aux_output || event->attr.aux_sample_size)
 		return -EOPNOTSUPP;
 
@@ -108,7 +100,7 @@ static int check_state(struct perf_event *event)
 	if (event->persistent->ended || event->state <= PERF_EVENT_STATE_REVOKED)
 		return -ENODEV;
 
-	/* No AUX area, and no PMU that others could not use any more. */
+	/* AUX areas cannot be kept, and an exclusive PMU would stay blocked for others. */
 	if (event->pmu->setup_aux || (event->pmu->capabilities & PERF_PMU_CAP_EXCLUSIVE))
 		return -EOPNOTSUPP;
 
@@ -119,7 +111,7 @@ static int check_state(struct perf_event *event)
 	return 0;
 }
 
-/* A group is in one session. */
+/* A group is in one session: siblings join that of the leader. */
 static int check_group(struct perf_event *event, const struct perf_persistent_session *session)
 {
 	struct perf_persistent_instance *leader;
@@ -135,9 +127,9 @@ static int check_group(struct perf_event *event, const struct perf_persistent_se
 }
 
 /*
- * Whether an event of a context, its own or inherited, counts for a member on the CPU,
- * or on all. A context can be long, so no lock is held. Nobody makes or joins an instance
- * of the session meanwhile, and only the time to live takes one out.
+ * Check for an event in a context, opened or inherited, that counts for a member on @cpu (-1:
+ * all CPUs). A context can be long, so no lock is held. With perf_persistent_session::control
+ * held, no instance joins, and only the time to live removes one.
  */
 static bool is_measured(struct perf_event_context *ctx,
 			const struct perf_persistent_session *session, u32 member, int cpu)
@@ -161,12 +153,11 @@ static bool is_measured(struct perf_event_context *ctx,
 /*
  * A member measures a task only once on a CPU, or on all CPUs, by an event of
  * the task or by one that it inherited. So a program can open and detach an
- * event for every thread, and the kernel refuses those that are measured
- * already.
+ * event for every thread: DETACH refuses threads that are measured already.
  *
- * fork() cannot break this rule: a new task inherits from its parent and has
- * no event of its own yet. But a child that inherited the event before the
- * event joins the session may have joined with an event of its own:
+ * fork() cannot break this rule: a new task inherits from its parent and has no
+ * event of its own yet. But a child may inherit the event before the event
+ * joins the session, and then join the session first with its own event:
  *
  *   CPU0                          CPU1
  *
@@ -176,7 +167,8 @@ static bool is_measured(struct perf_event_context *ctx,
  *                                 DETACH: A's event is in no session
  *   DETACH: B would have both
  *
- * perf_persistent_session::control keeps others from joining until this event has.
+ * perf_persistent_session::control keeps others from joining until this event
+ * has joined.
  */
 static int check_target(struct perf_event *event, const struct perf_persistent_session *session,
 			u32 member)
@@ -212,11 +204,11 @@ static int insert_instance(struct perf_persistent_session *session,
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	/* Another session took it meanwhile, and has expired. */
+	/* The event joined another session meanwhile, which has expired. */
 	if (event->persistent->ended)
 		return -ENODEV;
 	is_new = !session->next_instance;
-	/* It ended since it was looked up. */
+	/* The session has ended since it was looked up. */
 	if (!is_new && !perf_persistent_session_lives(session))
 		return -ENOENT;
 
@@ -226,7 +218,7 @@ static int insert_instance(struct perf_persistent_session *session,
 	if (err)
 		return err;
 
-	/* It may have been cleared in another session. */
+	/* The event may have been cleared in another session. */
 	event->persistent->origin = (struct perf_persistent_origin) {};
 	if (is_new)
 		perf_persistent_session_arm(session, ttl);
@@ -250,19 +242,19 @@ static int detach_locked(struct perf_event *event, struct detach_parts *p,
 
 	err = check_state(event);
 	if (!err)
-		err = check_target(event, p->session, d->member);
+		err = check_target(event, p->session, d->args.member);
 	if (!err)
 		err = perf_persistent_may_share(event, p->session);
 	if (err)
 		return err;
 
-	err = perf_persistent_buffer_pin(event, p->session, d->nr_pages, &p->rb);
+	err = perf_persistent_buffer_pin(event, p->session, d->args.buffer_pages, &p->rb);
 	if (err < 0)
 		return err;
 	if (err)
 		p->inst->rb = event->rb;
 
-	err = insert_instance(p->session, p->inst, &p->member, d->ttl);
+	err = insert_instance(p->session, p->inst, &p->member, d->args.ttl);
 	if (err && p->inst->rb) {
 		perf_persistent_buffer_unpin(event, p->inst->rb);
 		p->inst->rb = NULL;
@@ -280,11 +272,7 @@ static int join_session(struct perf_event *event, struct detach_parts *p,
 
 	lockdep_assert_held(&p->session->control);
 
-	err = d->id ? perf_persistent_may_change(p->session, PERF_PERSISTENT_CONTROL) : 0;
-	if (err)
-		return err;
-
-	/* Nobody else takes that number meanwhile. */
+	/* With @control held, nobody else takes that number. */
 	nr = p->session->next_instance;
 	err = xa_reserve(&p->session->instances, nr, GFP_KERNEL_ACCOUNT);
 	if (err)
@@ -313,26 +301,26 @@ static struct perf_persistent_member *member_alloc(struct perf_event *event,
 	if (!member)
 		return ERR_PTR(-ENOMEM);
 
-	member->nr = d->member;
+	member->nr = d->args.member;
 	member->attr = event->persistent->attr;
 	strscpy(member->label, d->label);
 
 	return member;
 }
 
-/* With a reference: it may end with its first instance. */
+/* Returns a reference, as a session may end with its first instance. */
 static struct perf_persistent_session *choose_session(const struct perf_persistent_detach *d)
 {
 	struct perf_persistent_session *session;
 
-	if (!d->id) {
+	if (!d->args.id) {
 		session = perf_persistent_session_create(d);
 		if (!IS_ERR(session))
 			kobject_get(&session->kobj);
 		return session;
 	}
 
-	return perf_persistent_session_get(d->id) ?: ERR_PTR(-ENOENT);
+	return perf_persistent_session_get(d->args.id) ?: ERR_PTR(-ENOENT);
 }
 
 static int parts_alloc(struct detach_parts *p, struct perf_event *event,
@@ -346,7 +334,7 @@ static int parts_alloc(struct detach_parts *p, struct perf_event *event,
 	if (IS_ERR(p->member))
 		return PTR_ERR(p->member);
 
-	p->rb = perf_persistent_buffer_alloc(event, d->nr_pages);
+	p->rb = perf_persistent_buffer_alloc(event, d->args.buffer_pages);
 	if (IS_ERR(p->rb))
 		return PTR_ERR(p->rb);
 
@@ -355,7 +343,7 @@ static int parts_alloc(struct detach_parts *p, struct perf_event *event,
 	return PTR_ERR_OR_ZERO(p->session);
 }
 
-/* Free what was not taken. */
+/* Free the parts that were not used. */
 static void parts_free(struct detach_parts *p, bool is_new, int err)
 {
 	if (!IS_ERR_OR_NULL(p->session)) {
@@ -379,13 +367,14 @@ static int try_detach(struct perf_event *event, const struct perf_persistent_det
 	err = parts_alloc(&p, event, d);
 	if (!err) {
 		id = p.session->id;
-		err = perf_persistent_control_lock(p.session);
+		err = perf_persistent_control_begin(p.session,
+						    d->args.id ? PERF_PERSISTENT_CONTROL : 0);
 	}
 	if (!err) {
 		err = join_session(event, &p, d);
 		mutex_unlock(&p.session->control);
 	}
-	parts_free(&p, !d->id, err);
+	parts_free(&p, !d->args.id, err);
 
 	return err ?: id;
 }
@@ -404,7 +393,7 @@ static int try_detach(struct perf_event *event, const struct perf_persistent_det
  *   the child can be found
  *   perf_event_forks++
  *
- * fork() may wait for user memory, which may never come: not longer than a second.
+ * Wait at most a second: fork() may wait for user memory that never comes.
  */
 static void wait_for_fork(struct perf_event *event)
 {
@@ -415,22 +404,22 @@ static void wait_for_fork(struct perf_event *event)
 	if (!task || task == current || !event->attr.inherit)
 		return;
 
-	/* After the event is there; pairs with perf_persistent_fork_begins(). */
+	/* After installing the event; pairs with perf_persistent_fork_begins(). */
 	smp_mb();
-	/* Before the lists of tasks; pairs with perf_persistent_fork_ends(). */
+	/* Before user space lists the tasks; pairs with perf_persistent_fork_ends(). */
 	forks = smp_load_acquire(&task->perf_event_forks);
 	if (!(forks & 1))
 		return;
 
-	/* The same barrier */
+	/* Pairs as above. */
 	while (smp_load_acquire(&task->perf_event_forks) == forks &&
 	       time_before(jiffies, end) && !fatal_signal_pending(current))
 		schedule_timeout_killable(1);
 }
 
 /*
- * Put an event into the registry, which the caller is allowed.
- * Returns the id, or an error that Documentation/userspace-api/perf_persistent.rst lists.
+ * Put an event into the registry; permissions have been checked.
+ * Returns the id, or an error listed in Documentation/userspace-api/perf_persistent.rst.
  */
 int perf_persistent_detach(struct perf_event *event, const struct perf_persistent_detach *d)
 {
@@ -440,11 +429,11 @@ int perf_persistent_detach(struct perf_event *event, const struct perf_persisten
 		ret = make_persistent_event(event, &event->attr, event->cpu);
 	if (ret)
 		return ret;
-	/* Its last user has closed it, and only views are left. */
+	/* The event has no user any more, only views. */
 	if (!refcount_inc_not_zero(&event->persistent->users))
 		return -ENODEV;
 
-	/* The last mapping of its buffer may go meanwhile. */
+	/* Try again if the last mapping of its buffer went away meanwhile. */
 	do {
 		ret = try_detach(event, d);
 	} while (ret == -ENOBUFS && !fatal_signal_pending(current));
@@ -485,7 +474,7 @@ int perf_persistent_opened(struct perf_event *event, const struct perf_event_att
 {
 	int err;
 
-	/* The drivers of the clocks change the type, which event->orig_type keeps. */
+	/* Ignore the type, which software clocks change; event->orig_type has the original. */
 	if (event->cpu != cpu || memcmp(&event->attr.size, &attr->size,
 					sizeof(*attr) - offsetof(typeof(*attr), size))) {
 		err = make_persistent_event(event, attr, cpu);
@@ -497,7 +486,7 @@ int perf_persistent_opened(struct perf_event *event, const struct perf_event_att
 	       perf_persistent_ioctl_detach(event, PERF_EVENT_IOC_DETACH, 0) : 0;
 }
 
-/* A group is in one session, whose @control keeps others from joining it. */
+/* A group is in one session, whose @control keeps further siblings from joining. */
 static bool has_persistent_sibling(struct perf_event *event)
 {
 	struct perf_event_context *ctx = perf_event_ctx_lock(event);
@@ -528,19 +517,15 @@ static struct perf_persistent_instance *unlink_event(struct perf_event *event,
 }
 
 /*
- * The event is made ready for its new owner while it is still in the registry, so
- * that nobody can detach it meanwhile. If its time to live runs out, that undoes it.
+ * Prepare the event for its new owner while it is still in the registry, so
+ * that nobody can detach it meanwhile. Undo this if its time to live runs out.
  */
 static int attach_event(struct perf_persistent_session *session, struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
-	int err;
 
 	lockdep_assert_held(&session->control);
 
-	err = perf_persistent_may_change(session, PERF_PERSISTENT_CONTROL);
-	if (err)
-		return err;
 	if (!perf_persistent_is_in(event, session))
 		return -EINVAL;
 	if (has_persistent_sibling(event))
@@ -559,8 +544,8 @@ static int attach_event(struct perf_persistent_session *session, struct perf_eve
 }
 
 /*
- * The event leaves the registry. It ends when its last user closes it, and belongs
- * to the current task until then.
+ * Take an event out of the registry. It belongs to the current task until its
+ * last user closes it, and ends then.
  */
 long perf_persistent_ioctl_attach(struct perf_event *event)
 {
@@ -570,7 +555,7 @@ long perf_persistent_ioctl_attach(struct perf_event *event)
 	if (!session)
 		return -EINVAL;
 
-	err = perf_persistent_control_lock(session);
+	err = perf_persistent_control_begin(session, PERF_PERSISTENT_CONTROL);
 	if (!err) {
 		err = attach_event(session, event);
 		mutex_unlock(&session->control);

@@ -2,8 +2,8 @@
 /*
  * Persistent perf events: new filters for the tracepoints of a session.
  *
- * The filters of all instances are made first, then exchanged, and the old ones
- * freed when nobody matches with them any more.
+ * All new filters are created first and then swapped in. The old ones are freed
+ * when no CPU uses them any more.
  */
 #include <linux/err.h>
 #include <linux/list.h>
@@ -16,8 +16,8 @@
 #ifdef CONFIG_EVENT_TRACING
 
 /**
- * struct perf_persistent_filter - filter that an instance gets, then the one it had
- * @entry:  in the list of all
+ * struct perf_persistent_filter - new filter of an instance; its old one after the swap
+ * @entry:  in the list of filters
  * @event:  event of the instance, with a reference
  * @filter: or NULL
  */
@@ -28,8 +28,8 @@ struct perf_persistent_filter {
 };
 
 /*
- * Make the filter that an event will get, or an empty one, and add it to a list: 1, or 0 for
- * an event that is no tracepoint, -EINVAL for a text that is no filter for it, -ENOMEM.
+ * Create a filter for an event and add it to the list; an empty text is no filter. Returns
+ * 1, 0 if the event is no tracepoint, -EINVAL if the text is not valid for it, or -ENOMEM.
  */
 int perf_persistent_filter_add(struct list_head *filters, struct perf_event *event, char *text)
 {
@@ -57,7 +57,7 @@ int perf_persistent_filter_add(struct list_head *filters, struct perf_event *eve
 	return 1;
 }
 
-/* Give all events in the list the filters that were made, and put into it those they had. */
+/* Swap in the new filters; the list has the old ones afterwards. */
 void perf_persistent_filters_swap(struct list_head *filters)
 {
 	struct perf_persistent_filter *f;
@@ -66,7 +66,7 @@ void perf_persistent_filters_swap(struct list_head *filters)
 		f->filter = ftrace_profile_swap_filter(f->event, f->filter);
 }
 
-/* Free filters that no event has, a grace period after they were exchanged. */
+/* Free filters that no event has; old ones only after a grace period. */
 void perf_persistent_filters_free(struct list_head *filters)
 {
 	struct perf_persistent_filter *f, *tmp;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: holding, which lends their counters to others.
+ * Persistent perf events: holding, which frees their counters for others.
  *
- * An instance stands still while a file holds its member or its session. What
- * enables or disables it meanwhile takes effect afterwards. The gap is in the
- * times: nothing was enabled.
+ * An instance stands still while a file holds its member or its session.
+ * Enabling and disabling it meanwhile takes effect afterwards. The times show
+ * the gap: held events are not enabled.
  */
 #include <trace/events/perf_persistent.h>
 
 #include "../internal.h"
 #include "persistent.h"
 
-/* On the CPU where the event counts, so that it does not stop for another reason. */
+/* Runs on the CPU of the event, so that nothing else can stop the event meanwhile. */
 static void __perf_persistent_hold(struct perf_event *event, struct perf_cpu_context *cpuctx,
 				   struct perf_event_context *ctx, void *info)
 {
@@ -20,13 +20,13 @@ static void __perf_persistent_hold(struct perf_event *event, struct perf_cpu_con
 }
 
 /*
- * An event that has left its context counts nowhere. If it is parked, it enters
- * the context as it is now. If its task has exited, its children may go on, and
- * QUERY asks the event whether they are held.
+ * An event outside its context does not count: only mark it as held. A parked
+ * event enters the context with the mark. If its task has exited, its children
+ * may go on, and QUERY reads the mark here.
  */
 static void hold_one(struct perf_event *event)
 {
-	/* A child that exits leaves its context and the list at once. */
+	/* With this mutex held, a child that exits leaves its context and the list at once. */
 	lockdep_assert_held(&(event->parent ?: event)->child_mutex);
 
 	if (READ_ONCE(event->still) & PERF_EVENT_HELD)
@@ -56,8 +56,8 @@ static void release_one(struct perf_event *event)
 }
 
 /*
- * Have an event stand still, or go on. Its counter is free for others when this returns.
- * The caller holds perf_persistent_session::control.
+ * Hold an event with its children, or let them go on. Held counters are free
+ * when this returns. The caller holds perf_persistent_session::control.
  */
 void perf_persistent_hold_event(struct perf_event *event, bool hold)
 {
@@ -80,8 +80,8 @@ static bool wants_hold(struct perf_event *event)
 }
 
 /*
- * Apply the holds of its session to an event; one that is in no session is not held. The
- * caller holds perf_persistent_session::control of the session that it is or was in.
+ * Apply the holds of its session to an event; an event in no session is not held.
+ * The caller holds perf_persistent_session::control of its current or last session.
  */
 void perf_persistent_update_hold(struct perf_event *event)
 {
@@ -96,7 +96,7 @@ static void update_holds(struct perf_persistent_session *session, u32 member)
 		perf_persistent_update_hold(event);
 }
 
-/* How many files hold it now */
+/* Returns how many files have this hold now. */
 static u32 add_hold(struct perf_persistent_session *session, u32 member, int add)
 {
 	lockdep_assert_held(&session->control);
@@ -105,12 +105,12 @@ static u32 add_hold(struct perf_persistent_session *session, u32 member, int add
 	return session->nr_holds[member] += add;
 }
 
-/* All that a file held, in one walk over the instances */
+/* Release all holds of a file, in one walk over the instances. */
 static void release_session(struct perf_persistent_session *session, unsigned long *holds)
 {
 	u32 member;
 
-	/* Others hold them yet. */
+	/* Leave out those that other files still hold. */
 	for_each_set_bit(member, holds, PERF_PERSISTENT_MEMBERS + 1) {
 		if (add_hold(session, member, -1))
 			__clear_bit(member, holds);
@@ -124,9 +124,9 @@ static void release_session(struct perf_persistent_session *session, unsigned lo
 }
 
 /*
- * Have instances of a member (its number + 1, or 0 for all) stand still while a file is
- * open, those that come later as well. Their counters are free for others when this returns.
- * The file holds no instances of another session.
+ * Hold the instances of a member (its number + 1, or 0 for all) while a file is
+ * open, including those that come later. Their counters are free when this
+ * returns. The file holds no instances of another session.
  */
 void perf_persistent_hold(struct perf_persistent_holder *holder,
 			  struct perf_persistent_session *session, u32 member)
@@ -141,12 +141,12 @@ void perf_persistent_hold(struct perf_persistent_holder *holder,
 	if (test_and_set_bit(member, holder->holds) || add_hold(session, member, 1) > 1)
 		return;
 
-	/* Before it stands still, so that it can be a record of its own. */
+	/* Before the hold, so that a held instance can record it. */
 	trace_persistent_hold(session->id, member);
 	update_holds(session, member);
 }
 
-/* The file of @holder is closed: what it held goes on. */
+/* The file of @holder is closed: release its holds. */
 void perf_persistent_release(struct perf_persistent_holder *holder)
 {
 	struct perf_persistent_session *session = holder->session;
@@ -154,7 +154,7 @@ void perf_persistent_release(struct perf_persistent_holder *holder)
 	if (!session)
 		return;
 
-	/* The mutex may be held for long, and most files hold nothing. */
+	/* Most files hold nothing: do not wait for the mutex, which others may hold for long. */
 	if (!bitmap_empty(holder->holds, PERF_PERSISTENT_MEMBERS + 1)) {
 		scoped_guard(mutex, &session->control)
 			release_session(session, holder->holds);

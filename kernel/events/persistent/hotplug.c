@@ -2,21 +2,21 @@
 /*
  * Persistent perf events: CPUs that go offline and come back.
  *
- * An ordinary event stops counting with its CPU, and its group falls apart. A
- * persistent one is parked: it leaves its context, as it must, but keeps its
- * group, count and buffer, and the state to go on with.
+ * When a CPU goes offline, ordinary events stop counting and their groups fall apart. A
+ * persistent event is parked: it leaves its context, but keeps its group, count and buffer,
+ * and the state to go on with.
  *
- * With PERF_FLAG_OFFLINE_CPU an event is opened for a CPU that is offline. It is
- * parked from the beginning, after all checks of perf_event_open(), so that the
- * kernel never has to make an event with the rights of somebody else.
+ * PERF_FLAG_OFFLINE_CPU opens an event for an offline CPU. The event is parked from the
+ * beginning, after all checks of perf_event_open(), so that the kernel never has to create
+ * an event with the rights of another process.
  *
- * A PMU that chooses the CPU of its events by itself, and has no scope, does so once: where
- * they stood before is not where its driver would have them later. They end as ordinary ones.
+ * If a PMU without a scope chooses the CPU of its events itself, it does so only when they
+ * are opened, and might choose another CPU later. Its events end like ordinary ones.
  *
  * Hotplug takes no lock of the registry. perf_event_exit_cpu() parks events under
- * perf_event_context::mutex, after all PMUs that move their events to another CPU
- * have done so. Unparking has a hotplug state of its own, after the states in
- * which PMUs set the CPU up.
+ * perf_event_context::mutex, after all PMUs that move their events to another CPU have done
+ * so. Unparking has a hotplug state of its own, after the states in which PMUs set the CPU
+ * up.
  */
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
@@ -30,7 +30,7 @@
 #include "../internal.h"
 #include "persistent.h"
 
-/* By perf_event::migrate_entry; protected by the mutex of the CPU's context */
+/* Linked by perf_event::migrate_entry; protected by the mutex of the CPU's context */
 static DEFINE_PER_CPU(struct list_head, perf_persistent_parked);
 
 static bool can_park(const struct perf_event *event)
@@ -43,16 +43,16 @@ static bool can_park(const struct perf_event *event)
  * perf_persistent_park_new - park a new event if its CPU is offline
  * @event:  event of a CPU, not yet in its context
  * @leader: leader of its group, or NULL
- * @online: whether the context of the CPU takes events
+ * @online: the context of the CPU accepts events
  * @flags:  of perf_event_open(2)
  *
- * Between @online becoming true and context_online(), an event
- * follows its leader.
+ * Between @online becoming true and context_online(), an event is
+ * parked if its leader is.
  *
  * Context: with perf_event_context::mutex of the CPU held.
- * Return: 0, or -ENODEV if there is no such CPU or the caller does not want one
- * that is offline, -EOPNOTSUPP for one whose PMU takes one event at a time or
- * chooses the CPU by itself
+ * Return: 0, or -ENODEV if the CPU is not present, or is offline and the
+ * caller does not want that, or -EOPNOTSUPP if the PMU is exclusive or chooses
+ * the CPU by itself
  */
 int perf_persistent_park_new(struct perf_event *event, const struct perf_event *leader,
 			     bool online, unsigned long flags)
@@ -77,11 +77,11 @@ int perf_persistent_park_new(struct perf_event *event, const struct perf_event *
 }
 
 /**
- * perf_persistent_list_parked - have an event installed when its CPU comes online
+ * perf_persistent_list_parked - list an event for installation when its CPU comes online
  * @event: event that is parked
  *
- * Context: with perf_event_context::lock of the CPU held, and the mutex, which
- * whoever called for a cross-call holds.
+ * Context: with perf_event_context::lock of the CPU held; its mutex is held as
+ * well, maybe by the caller of the cross-call.
  */
 void perf_persistent_list_parked(struct perf_event *event)
 {
@@ -94,7 +94,7 @@ void perf_persistent_list_parked(struct perf_event *event)
  * perf_persistent_park - park the persistent events of a CPU that goes offline
  * @ctx: context of this CPU, from which all events are about to be removed
  *
- * Each is reported before the first stands still: any of them may be counting this.
+ * All are reported before the first is parked: any of them may record the reports.
  *
  * Context: on that CPU, with perf_event_context::lock held; the caller of the
  * cross-call holds the mutex.
@@ -124,8 +124,8 @@ void perf_persistent_park(struct perf_event_context *ctx)
 }
 
 /*
- * End the parking of an event, under one lock, so that QUERY sees all of it or nothing. Returns
- * false if the event has ended and must not be installed again.
+ * Unpark an event under one lock, so that QUERY sees all of it or nothing.
+ * Returns false if the event has ended and must not be installed again.
  */
 static bool end_parking(struct perf_event *event)
 {
@@ -142,7 +142,7 @@ static bool end_parking(struct perf_event *event)
 	if (event->state <= PERF_EVENT_STATE_REVOKED)
 		return false;
 
-	/* An event that went into error meanwhile stays there until it is enabled. */
+	/* An event that went into error meanwhile stays in error until it is enabled. */
 	if (!event->still && event->state > PERF_EVENT_STATE_ERROR)
 		event->state = event->resume_state;
 
@@ -160,7 +160,7 @@ static void trace_online(struct perf_event *event)
 		perf_persistent_trace(online, inst);
 }
 
-/* @online is a list of those that are, by perf_event::migrate_entry. */
+/* @online lists the installed events, linked by perf_event::migrate_entry. */
 static void unpark_event(struct perf_event *event, struct perf_event_context *ctx,
 			 struct list_head *online)
 {
@@ -172,8 +172,8 @@ static void unpark_event(struct perf_event *event, struct perf_event_context *ct
 }
 
 /*
- * Siblings first: a leader schedules its whole group. It is reported when all are
- * installed: any of them may be counting this.
+ * Siblings first, because a leader schedules its whole group. Report them when
+ * all are installed: any of them may record the reports.
  */
 static int context_online(unsigned int cpu)
 {

@@ -7,17 +7,14 @@
 #include "../internal.h"
 #include "persistent.h"
 
-/* The structs as they were first published, without holes */
-static void build_check_abi(void)
-{
-	BUILD_BUG_ON(sizeof(struct perf_event_detach) != PERF_EVENT_DETACH_SIZE_VER0);
-	BUILD_BUG_ON(sizeof(struct perf_persistent_query) != PERF_PERSISTENT_QUERY_SIZE_VER0);
-	BUILD_BUG_ON(sizeof(struct perf_persistent_set) != PERF_PERSISTENT_SET_SIZE_VER0);
-	BUILD_BUG_ON(sizeof(struct perf_persistent_info) != 128);
-	BUILD_BUG_ON(offsetof(struct perf_persistent_query, name) != 248);
-}
+/* The sizes and offsets of the first published version, without holes */
+static_assert(sizeof(struct perf_event_detach) == PERF_EVENT_DETACH_SIZE_VER0);
+static_assert(sizeof(struct perf_persistent_query) == PERF_PERSISTENT_QUERY_SIZE_VER0);
+static_assert(sizeof(struct perf_persistent_set) == PERF_PERSISTENT_SET_SIZE_VER0);
+static_assert(sizeof(struct perf_persistent_info) == 128);
+static_assert(offsetof(struct perf_persistent_query, name) == 248);
 
-/* The same ioctl, with a struct of whatever size */
+/* Compare ioctls without the size of their struct. */
 static bool perf_persistent_ioctl_is(unsigned int cmd, unsigned int known)
 {
 	return (cmd & ~IOCSIZE_MASK) == (known & ~IOCSIZE_MASK);
@@ -25,19 +22,17 @@ static bool perf_persistent_ioctl_is(unsigned int cmd, unsigned int known)
 
 /**
  * perf_persistent_ioctl - the ioctls of the registry
- * @holder: of the file if it can hold, or NULL
+ * @holder: holder of the file, or NULL if the file cannot hold
  * @event:  event of the open file, or NULL for a file of the holder's session
  * @cmd:    as for ioctl(2)
  * @arg:    as for ioctl(2)
  *
  * Context: may sleep; no lock of the event is held.
- * Return: as for ioctl(2), or -ENOIOCTLCMD for all others
+ * Return: as for ioctl(2), or -ENOIOCTLCMD for other ioctls
  */
 long perf_persistent_ioctl(struct perf_persistent_holder *holder, struct perf_event *event,
 			   unsigned int cmd, unsigned long arg)
 {
-	build_check_abi();
-
 	if (perf_persistent_ioctl_is(cmd, PERF_EVENT_IOC_QUERY_PERSISTENT))
 		return perf_persistent_ioctl_query(holder, event, cmd, arg);
 	if (perf_persistent_ioctl_is(cmd, PERF_EVENT_IOC_SET_PERSISTENT))

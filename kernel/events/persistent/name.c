@@ -2,9 +2,9 @@
 /*
  * Persistent perf events: names.
  *
- * A name is an object of its own. To rename a session, the new name is made, with
- * its file in sysfs; the two are exchanged under perf_persistent_mutex; and the old
- * one is removed. Until then nobody else can take it.
+ * A name is an object of its own. To rename a session, the new name is created
+ * with its file in sysfs, the two are swapped under perf_persistent_mutex, and
+ * the old name is removed. Until then nobody else can take it.
  */
 #include <linux/hashtable.h>
 #include <linux/slab.h>
@@ -16,8 +16,8 @@
 static DEFINE_HASHTABLE(perf_persistent_names, 10);
 
 /*
- * Users may choose [a-z][a-z0-9_-]*, which an event in sysfs can be called, except p[0-9]+,
- * the names of sessions for which none was chosen.
+ * Users may choose [a-z][a-z0-9_-]*, which is a valid name for an event in
+ * sysfs, except for p[0-9]+, which are default names.
  */
 bool perf_persistent_name_valid(const char *name)
 {
@@ -32,8 +32,8 @@ bool perf_persistent_name_valid(const char *name)
 }
 
 /*
- * Without the capability, names have a prefix: a user can neither take a name that
- * means something to others nor one of perf's own events.
+ * Without CAP_PERFMON, names have a prefix, so that users cannot take the names
+ * of other users' sessions or of perf's own events.
  */
 static int compose_name(struct perf_persistent_name *name, const char *chosen, kuid_t owner)
 {
@@ -76,9 +76,9 @@ static void unhash_name(struct perf_persistent_name *name)
 }
 
 /*
- * Take a name, with its file in sysfs; @chosen is valid, or empty for the default. Without
- * CAP_PERFMON it gets a prefix from @owner. Returns -EEXIST if it is taken, -EINVAL if it is
- * too long with its prefix, -ENOMEM.
+ * Take a name and create its file in sysfs; @chosen is valid, or empty for the
+ * default. Without CAP_PERFMON the name gets a prefix from @owner. Errors: -EEXIST
+ * if the name is taken, -EINVAL if it is too long with its prefix, or -ENOMEM.
  */
 struct perf_persistent_name *
 perf_persistent_name_create(const char *chosen, u32 id, kuid_t owner)
@@ -111,8 +111,8 @@ err_free:
 }
 
 /*
- * The name is taken until sysfs is rid of it, then the caller frees it. Waits for readers
- * of sysfs, who take perf_persistent_mutex.
+ * Remove a name, which stays taken until its sysfs file is gone; the caller
+ * frees it. Waits for readers of sysfs, which take perf_persistent_mutex.
  */
 void perf_persistent_name_remove(struct perf_persistent_name *name)
 {

@@ -23,10 +23,10 @@
 #define PERF_PERSISTENT_BUFFER_KB		512
 #define PERF_PERSISTENT_BUFFER_KB_USER		128
 
-/* Members of a session; a line each in sysfs has to fit a page */
+/* Members of a session; "types" in sysfs has a line for each and must fit in a page */
 #define PERF_PERSISTENT_MEMBERS			128
 
-/* Instances of a session; QUERY makes a list of them */
+/* Instances of a session; limits the list that QUERY allocates */
 #define PERF_PERSISTENT_INSTANCES		65536
 
 /* Flags that the ioctls accept */
@@ -51,11 +51,11 @@
 #define PERF_PERSISTENT_HOLD			01
 
 /**
- * struct perf_persistent_member - one event of a session, on whatever it measures
+ * struct perf_persistent_member - one event of a session, on all its targets
  * @entry:	  in perf_persistent_session::members, by number
  * @nr:		  number within the session
  * @nr_instances: instances that refer to it; the last one frees it
- * @attr:	  as it was opened
+ * @attr:	  attr as the event was opened
  * @label:	  event text, or empty
  */
 struct perf_persistent_member {
@@ -73,7 +73,7 @@ struct perf_persistent_member {
  * @id:		id of the session
  * @text:	unique among all names
  *
- * All but @entry does not change.
+ * Only @entry changes.
  */
 struct perf_persistent_name {
 	struct hlist_node		entry;
@@ -89,21 +89,22 @@ struct perf_persistent_name {
  * @instances:	   struct perf_persistent_instance by number
  * @keys:	   struct perf_persistent_instance by key
  * @members:	   struct perf_persistent_member by number
- * @nr_instances:  0 before the first and after the last one: not to be found
- * @nr_unfinished: instances that are not finished; it ends with the last one
- * @next_instance: numbers are not used twice
+ * @nr_instances:  0 before the first and after the last one; lookups fail then
+ * @nr_unfinished: instances that are not finished; the last one ends the session
+ * @next_instance: next number; numbers are not reused
  * @id:		   1 to INT_MAX
  * @flags:	   enum perf_persistent_flags that hold for the whole session
  * @uid:	   owner
  * @gid:	   group
  * @mode:	   PERF_PERSISTENT_* rights of owner, group and others
  * @needs:	   PERF_NEED_* of all instances that it ever had
+ * @rights_seq:	   changes when an instance joins, or the owner, group or mode changes
  * @nr_holds:	   [0]: files that hold all instances; [N + 1]: files that hold
- *		   those of member N, which need not exist
+ *		   member N, which may not exist
  * @created:	   CLOCK_BOOTTIME, ns
- * @nr_pages:	   of the buffers that its instances have pinned
+ * @nr_pages:	   pages of the buffers that its instances have pinned
  * @deadline:	   CLOCK_BOOTTIME, ns; 0 for none
- * @expired:	   it has passed, and the instances are being ended
+ * @expired:	   @deadline has passed; the instances are being ended
  * @timer:	   runs until @deadline
  * @expire:	   ends all instances
  * @control:	   serializes joining, attaching and SET; see perf_persistent_mutex
@@ -126,6 +127,7 @@ struct perf_persistent_session {
 	kgid_t				gid;
 	umode_t				mode;
 	unsigned int			needs;
+	u32				rights_seq;
 	u32				nr_holds[PERF_PERSISTENT_MEMBERS + 1];
 	u64				created;
 	atomic_long_t			nr_pages;
@@ -137,7 +139,7 @@ struct perf_persistent_session {
 };
 
 /**
- * struct perf_persistent_key - instances of a session differ in it
+ * struct perf_persistent_key - identifies an instance within its session
  * @task:    target, or NULL
  * @cgroup:  target, or NULL
  * @member:  number of the member
@@ -155,23 +157,23 @@ static_assert(sizeof(struct perf_persistent_key) == 2 * sizeof(void *) + 2 * siz
 
 /**
  * struct perf_persistent_instance - a perf event that the registry keeps
- * @node:	   in perf_persistent_session::keys, unless another has taken its place
- * @rcu:	   frees it, when it is in no session
- * @key:	   what it measures; @event holds the target
+ * @node:	   in perf_persistent_session::keys, unless a newer instance has replaced it
+ * @rcu:	   for kfree_rcu(), when it is in no session
+ * @key:	   what it measures; @event has a reference to the target
  * @session:	   its session
  * @member:	   its event within the session
  * @event:	   the instance is one of its users
  * @nr:		   number within the session
- * @pid:	   number of the target task, also when that is dead
- * @tgid:	   number of its process
+ * @pid:	   of the target task, which may be dead
+ * @tgid:	   of the process of that task
  * @offline_since: CLOCK_BOOTTIME, ns; when the CPU went offline last
  * @offline_time:  ns that the CPU was offline before
  * @offline_count: how often the CPU went offline
  * @rb:		   buffer that is pinned, or NULL
- * @ucounts:	   of the user whose limit it counts against, or NULL
+ * @ucounts:	   charged user, or NULL
  *
- * The offline members are protected by perf_event_context::lock of @event, all
- * others that change by perf_persistent_mutex.
+ * @offline_* are protected by perf_event_context::lock of @event, all other
+ * fields that change by perf_persistent_mutex.
  */
 struct perf_persistent_instance {
 	union {
@@ -194,26 +196,18 @@ struct perf_persistent_instance {
 
 /**
  * struct perf_persistent_detach - arguments of DETACH
- * @flags:    enum perf_event_detach_flags
- * @id:	      session to join, or 0
- * @member:   number of the event within the session
- * @nr_pages: data pages of the buffer, or 0
- * @ttl:      ns, or 0
- * @name:     or empty
- * @label:    or empty
+ * @args:  as given, with the default of the time to live
+ * @name:  name, or empty
+ * @label: label, or empty
  */
 struct perf_persistent_detach {
-	u32		flags;
-	u32		id;
-	u32		member;
-	u32		nr_pages;
-	u64		ttl;
-	char		name[PERF_PERSISTENT_NAME_MAX];
-	char		label[PERF_PERSISTENT_LABEL_MAX];
+	struct perf_event_detach	args;
+	char				name[PERF_PERSISTENT_NAME_MAX];
+	char				label[PERF_PERSISTENT_LABEL_MAX];
 };
 
 /**
- * struct perf_persistent_holder - what an open file holds
+ * struct perf_persistent_holder - holds of an open file
  * @session: for a file of a session, that session; for a view, the session
  *	     whose instances it holds, or NULL
  * @holds:   bitmap with the indices of perf_persistent_session::nr_holds
@@ -227,10 +221,10 @@ struct perf_persistent_holder {
 };
 
 /*
- * perf_persistent_mutex protects the registry. It is the innermost mutex: never
- * held around one of an event or its context, nor over an allocation that can
- * reclaim, a grace period or a cross-call. None of the mutexes below is held while
- * user memory is accessed.
+ * perf_persistent_mutex protects the registry. It is the innermost mutex: it is
+ * never held around a mutex of an event or a context, an allocation that can
+ * reclaim, a grace period or a cross-call. None of the mutexes below is held
+ * while user memory is accessed.
  *
  *   perf_persistent_session::control
  *     perf_event_context::mutex
@@ -241,18 +235,15 @@ struct perf_persistent_holder {
  */
 extern struct mutex perf_persistent_mutex;
 
-/* The files call each other in one direction only: each those above it. */
+/* Each file calls only functions of the files above it. */
 
 /* registry.c */
-struct perf_persistent_session *
-perf_persistent_session_use(struct perf_persistent_session *session);
 struct perf_persistent_session *perf_persistent_session_get(u32 id);
 struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event);
 bool perf_persistent_is_in(struct perf_event *event,
 			   const struct perf_persistent_session *session);
 int perf_persistent_registry_add(struct perf_persistent_session *session);
 void perf_persistent_registry_remove(struct perf_persistent_session *session);
-void perf_persistent_session_free(struct perf_persistent_session *session);
 u64 perf_persistent_session_time_left(const struct perf_persistent_session *session);
 struct perf_persistent_member *
 perf_persistent_member_find(struct perf_persistent_session *session, u32 nr);
@@ -271,9 +262,9 @@ struct perf_event *
 perf_persistent_get_next(struct perf_persistent_session *session, u32 member, u32 *nr);
 
 /*
- * Walk the events of the instances of a member (its number + 1, or 0 for all) while @go is
- * true. The body must not leave the loop by itself. Instances may come and go meanwhile, and
- * @event may end; the loop has a reference.
+ * Walk the events of the instances of a member (its number + 1, or 0 for all)
+ * while @go is true. The body must not break or return, as the loop has a
+ * reference to @event. Instances may come and go meanwhile, and @event may end.
  */
 #define for_each_persistent_event(event, session, member, go)				\
 	for (u32 _nr = 0;								\
@@ -295,6 +286,7 @@ perf_persistent_name_create(const char *chosen, u32 id, kuid_t owner);
 void perf_persistent_name_remove(struct perf_persistent_name *name);
 
 /* access.c */
+int perf_persistent_allow(unsigned int needs);
 int perf_persistent_may_open(struct perf_event *event);
 int perf_persistent_may_share(struct perf_event *event,
 			      const struct perf_persistent_session *session);
@@ -303,10 +295,10 @@ bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 				 unsigned int right);
 int perf_persistent_may_read(struct perf_persistent_session *session, struct perf_event *event,
 			     int *all);
-bool perf_persistent_shows_others(struct perf_event *event);
-bool perf_persistent_may_read_others(struct perf_event *event);
+bool perf_persistent_may_map(struct perf_event *event, u64 generation);
 int perf_persistent_may_change(struct perf_persistent_session *session, unsigned int right);
 int perf_persistent_may_use(struct perf_event *event, unsigned int right);
+int perf_persistent_control_begin(struct perf_persistent_session *session, unsigned int right);
 bool perf_persistent_may_open_session(struct perf_persistent_session *session);
 int perf_persistent_check_ttl(u64 *ttl);
 int perf_persistent_charge(struct perf_persistent_instance *inst);
@@ -373,7 +365,7 @@ struct file *perf_persistent_session_open(struct perf_persistent_session *sessio
 
 /* view.c */
 struct file *perf_persistent_view_open(struct perf_event *event,
-				       const struct perf_event_attr *attr, bool alone,
+				       const struct perf_event_attr *attr, u64 generation,
 				       int f_flags);
 
 /* Increase of a value since @then, or all of it if it was reset meanwhile */
@@ -382,20 +374,36 @@ static inline u64 perf_persistent_since(u64 now, u64 then)
 	return now < then ? now : now - then;
 }
 
-/* Whether it is to be found, under perf_persistent_mutex */
+/* The session can be looked up; call with perf_persistent_mutex held */
 static inline bool
 perf_persistent_session_lives(const struct perf_persistent_session *session)
 {
 	return session->nr_instances && !session->expired;
 }
 
-/* For ioctls: others may have it for long, if the session has many instances. */
-static inline int perf_persistent_control_lock(struct perf_persistent_session *session)
+/* Tells sessions apart, and differs once another instance has joined. */
+static inline u64 perf_persistent_generation(const struct perf_persistent_session *session)
 {
-	return mutex_lock_interruptible(&session->control) ? -ERESTARTSYS : 0;
+	return (u64)session->id << 32 | READ_ONCE(session->next_instance);
 }
 
-/* Report what happens to an instance, by one of the tracepoints of that class. */
+/*
+ * Lock perf_persistent_session::control. Rights are checked before, since that may wait for
+ * exec() of a target: returns -EAGAIN if they may have changed since @seq was read.
+ */
+static inline int perf_persistent_control_lock(struct perf_persistent_session *session, u32 seq)
+{
+	/* Others may hold it for long, if the session has many instances. */
+	if (mutex_lock_interruptible(&session->control))
+		return -ERESTARTSYS;
+	if (seq == READ_ONCE(session->rights_seq))
+		return 0;
+	mutex_unlock(&session->control);
+
+	return -EAGAIN;
+}
+
+/* Call a tracepoint of the class persistent_instance. */
 #define perf_persistent_trace(what, inst)				\
 	trace_persistent_##what((inst)->session->id, (inst)->nr,	\
 				(inst)->key.member, (inst)->key.cpu,	\

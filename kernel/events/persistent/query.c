@@ -2,7 +2,7 @@
 /*
  * Persistent perf events: QUERY.
  *
- * An answer is put together first and copied out when no lock is held.
+ * The answer is collected first, and copied out when no lock is held.
  */
 #include <linux/cgroup.h>
 #include <linux/cpu.h>
@@ -29,7 +29,7 @@
  * @filter:    text of the filter, or NULL
  * @cgroup:    path of the cgroup, or NULL
  * @instances: of the session, up to the room that the caller has
- * @nr:	       how many these are
+ * @nr:	       number of @instances
  * @may_read_all: for perf_persistent_may_read()
  */
 struct query_answer {
@@ -44,9 +44,9 @@ struct query_answer {
 };
 
 /*
- * The event that was opened may end while its children still count: its task
- * has exited, or had swapped contexts with a child that has. The state is
- * final only when nothing is left that counts for the target.
+ * The opened event may end while its children still count, because its task has
+ * exited, or had swapped contexts with a child that has exited. The state is
+ * final only when no child is left.
  */
 static enum perf_event_state family_state(struct perf_event *event)
 {
@@ -56,17 +56,15 @@ static enum perf_event_state family_state(struct perf_event *event)
 	if (state != PERF_EVENT_STATE_EXIT && state != PERF_EVENT_STATE_DEAD)
 		return state;
 
-	guard(rcu)();
-	child = list_first_or_null_rcu(&event->child_list, struct perf_event, child_list);
+	/* A child that exits leaves the list at once. */
+	guard(mutex)(&event->child_mutex);
+
+	child = list_first_entry_or_null(&event->child_list, struct perf_event, child_list);
 
 	return child ? READ_ONCE(child->state) : state;
 }
 
-/*
- * State of an event that was detached, as user space sees it: enum perf_persistent_state.
- * Without perf_event::child_mutex, this may be the state of a child that is exiting while
- * other children go on.
- */
+/* State of an event that was detached, as user space sees it: enum perf_persistent_state */
 u32 perf_persistent_state(struct perf_event *event)
 {
 	enum perf_event_state state = family_state(event);
@@ -74,7 +72,7 @@ u32 perf_persistent_state(struct perf_event *event)
 
 	if (state == PERF_EVENT_STATE_REVOKED)
 		return PERF_PERSISTENT_STATE_REVOKED;
-	/* Not before the count is final */
+	/* Report the end only when the count is final. */
 	if (state <= PERF_EVENT_STATE_EXIT)
 		return event->persistent->ended ?: PERF_PERSISTENT_STATE_EXITED;
 	/* A task's event is not parked; it waits for the task to come to the CPU. */
@@ -92,9 +90,9 @@ u32 perf_persistent_state(struct perf_event *event)
 }
 
 /*
- * Take the addresses out of an attr that a reader will get. Breakpoints, and tracepoints and
- * probes (@is_trace), have them in config1 and config2, as addresses of the kernel, of user
- * space or of strings there. Other drivers have settings there.
+ * Remove the addresses from an attr that a reader will get. Breakpoints, and
+ * tracepoints and probes (@is_trace), have addresses of the kernel, of user
+ * space or of strings in config1 and config2. Other PMUs have settings there.
  */
 void perf_persistent_scrub_attr(struct perf_event_attr *attr, bool is_trace)
 {
@@ -117,8 +115,8 @@ static bool is_tracing(const struct perf_event *event)
 }
 
 /*
- * The number of the target that the caller knows: -1 for none, 0 for one that is
- * not in its namespace. Dead tasks keep theirs.
+ * The pid of the target in the caller's namespace: -1 without a target, 0 if
+ * the target is not visible there. Dead tasks keep their pid.
  */
 static pid_t pid_of(struct perf_event *event, const struct perf_persistent_instance *inst)
 {
@@ -133,7 +131,7 @@ static pid_t pid_of(struct perf_event *event, const struct perf_persistent_insta
 	return pid || !inst ? pid : pid_vnr(inst->pid);
 }
 
-/* The same for its process, of which the numbers of dead threads do not tell */
+/* The same for the tgid, which the pid of a dead thread does not tell */
 static pid_t tgid_of(struct perf_event *event, const struct perf_persistent_instance *inst)
 {
 	struct task_struct *task = perf_persistent_target(event);
@@ -144,28 +142,39 @@ static pid_t tgid_of(struct perf_event *event, const struct perf_persistent_inst
 	return inst ? pid_vnr(inst->tgid) : task_tgid_vnr(task);
 }
 
+/* The rights that were checked are those to this session; the event may have left it. */
+static struct perf_persistent_instance *
+instance_in(const struct perf_persistent_session *session, struct perf_event *event)
+{
+	struct perf_persistent_instance *inst = perf_persistent_instance_of(event);
+
+	return inst && inst->session == session ? inst : NULL;
+}
+
 /* Fill in the numbers, the state, the CPU and the task. */
-static void info_identify(struct perf_persistent_info *info, struct perf_event *event)
+static void info_identify(struct perf_persistent_info *info,
+			  const struct perf_persistent_session *session, struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
 
-	*info = (struct perf_persistent_info) { .cpu = event->persistent->cpu };
-	scoped_guard(mutex, &event->child_mutex)
-		info->state = perf_persistent_state(event);
+	*info = (struct perf_persistent_info) {
+		.cpu	= event->persistent->cpu,
+		.state	= perf_persistent_state(event),
+	};
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	inst = perf_persistent_instance_of(event);
+	inst = instance_in(session, event);
 	info->pid = pid_of(event, inst);
 	info->tgid = tgid_of(event, inst);
 	if (inst) {
-		info->id = inst->session->id;
+		info->id = session->id;
 		info->instance = inst->nr;
 		info->member = inst->member->nr;
 	}
 }
 
-/* To whoever may not open it */
+/* Hide the target from callers who may not open the event. */
 static void info_hide(struct perf_persistent_info *info)
 {
 	info->pid = min(info->pid, 0);
@@ -203,7 +212,7 @@ static int fill_one(struct perf_persistent_info *info, struct perf_persistent_se
 {
 	int err = perf_persistent_may_read(session, event, all) ?: security_perf_event_read(event);
 
-	info_identify(info, event);
+	info_identify(info, session, event);
 	if (err == -EACCES)
 		info_hide(info);
 	else if (!err)
@@ -229,7 +238,7 @@ static int fill_instances(struct query_answer *a, struct perf_persistent_session
 
 	for_each_persistent_event(event, session, 0, !err && a->nr < room)
 		err = fill_one(&a->instances[a->nr++], session, event, &a->may_read_all);
-	/* Some have left meanwhile. */
+	/* Some instances have left meanwhile. */
 	if (a->nr < room)
 		a->info.nr_instances = a->nr;
 
@@ -262,9 +271,9 @@ static u64 reserved_head(struct perf_event *event, struct perf_buffer *rb)
 
 	if (cpu < 0) {
 		/*
-		 * The only writer is a task. What it wrote before it came to the CPU
-		 * where it is now, or was last, is as visible as its move there: the
-		 * scheduler's barriers pair with this one.
+		 * The only writer is a task. Whoever sees that it moved to its
+		 * current or last CPU must also see what it wrote before: pairs
+		 * with the barriers of the scheduler.
 		 */
 		smp_mb();
 		cpu = task_cpu(event->hw.target);
@@ -319,7 +328,7 @@ static int fill_cgroup(struct query_answer *a, struct perf_event *event)
 
 	len = cgroup_path_ns(event->cgrp->css.cgroup, a->cgroup, PATH_MAX,
 			     current->nsproxy->cgroup_ns);
-	/* Too long, or cut: left out, rather than all of the answer. */
+	/* Omit a path that is too long, rather than fail. */
 	if (len < 0 || len >= PATH_MAX - 1) {
 		kfree(a->cgroup);
 		a->cgroup = NULL;
@@ -354,13 +363,14 @@ static void fill_session(struct query_answer *a, struct perf_persistent_session 
 	strscpy(info->name, session->name->text, sizeof(info->name));
 }
 
-static void fill_instance(struct query_answer *a, struct perf_event *event)
+static void fill_instance(struct query_answer *a, const struct perf_persistent_session *session,
+			  struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	inst = perf_persistent_instance_of(event);
+	inst = instance_in(session, event);
 	if (!inst)
 		return;
 	strscpy(a->label, inst->member->label);
@@ -395,7 +405,7 @@ static int fill_answer(struct query_answer *a, struct perf_event *event, u32 roo
 	if (!session && !(event->persistent && event->persistent->ended))
 		return -EINVAL;
 
-	info_identify(&a->info.self, event);
+	info_identify(&a->info.self, session, event);
 	err = security_perf_event_read(event);
 	if (!err) {
 		info_fill(&a->info.self, event);
@@ -408,7 +418,7 @@ static int fill_answer(struct query_answer *a, struct perf_event *event, u32 roo
 	} else if (!err) {
 		if (session) {
 			fill_session(a, session);
-			fill_instance(a, event);
+			fill_instance(a, session, event);
 		}
 		err = fill_event(a, event);
 		if (!err && session)
@@ -420,7 +430,7 @@ static int fill_answer(struct query_answer *a, struct perf_event *event, u32 roo
 	return err;
 }
 
-/* To whoever has a file of the session: what sysfs tells anybody, and what he may read */
+/* For a file of the session: what sysfs shows to anybody, and the readable instances */
 static int fill_session_answer(struct query_answer *a, struct perf_persistent_session *session,
 			       u32 room)
 {
@@ -443,8 +453,8 @@ static int fill_session_answer(struct query_answer *a, struct perf_persistent_se
 }
 
 /*
- * As much of a part as there is room for. On return @room is what all of it
- * takes, in the unit that @room and @have came in.
+ * Copy as much of a part as there is room for, and set *@room to the full size.
+ * Both sizes are in units of @unit bytes.
  */
 static int put_part(u64 addr, u32 *room, const void *src, u32 have, size_t unit)
 {
@@ -457,7 +467,7 @@ static int put_part(u64 addr, u32 *room, const void *src, u32 have, size_t unit)
 	return copy_to_user(u64_to_user_ptr(addr), src, n * unit) ? -EFAULT : 0;
 }
 
-/* The same for a text, or for none */
+/* The same for a text, or NULL */
 static int put_text(u64 addr, u32 *room, const char *text)
 {
 	return put_part(addr, room, text, text ? strlen(text) + 1 : 0, 1);

@@ -2,7 +2,7 @@
 /*
  * Persistent perf events: the registry of sessions, members and instances.
  *
- * It only finds them; session.c says how they begin and end.
+ * This file only finds them; session.c has their life cycle.
  */
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -23,9 +23,12 @@ static u32 next_session_id;
 
 /* Sessions */
 
-static struct perf_persistent_session *__session_use(struct perf_persistent_session *session)
+/* Get the session with this id, for kobject_put(), or NULL */
+struct perf_persistent_session *perf_persistent_session_get(u32 id)
 {
-	lockdep_assert_held(&perf_persistent_mutex);
+	struct perf_persistent_session *session;
+
+	guard(mutex)(&perf_persistent_mutex);
 
 	if (!session || !perf_persistent_session_lives(session))
 		return NULL;
@@ -34,24 +37,7 @@ static struct perf_persistent_session *__session_use(struct perf_persistent_sess
 	return session;
 }
 
-/* Another reference to a session, for kobject_put(), or NULL if it has ended */
-struct perf_persistent_session *
-perf_persistent_session_use(struct perf_persistent_session *session)
-{
-	guard(mutex)(&perf_persistent_mutex);
-
-	return __session_use(session);
-}
-
-/* The session with this id, for kobject_put(), or NULL */
-struct perf_persistent_session *perf_persistent_session_get(u32 id)
-{
-	guard(mutex)(&perf_persistent_mutex);
-
-	return __session_use(xa_load(&perf_persistent_sessions, id));
-}
-
-/* The session that an event is in, for kobject_put(), or NULL */
+/* Get the session of an event, for kobject_put(), or NULL */
 struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
@@ -78,7 +64,7 @@ bool perf_persistent_is_in(struct perf_event *event,
 	return inst && inst->session == session;
 }
 
-/* ns, at least 1 even if the end is overdue; 0 for no limit */
+/* Time left in ns, at least 1 even if overdue; 0 for no limit */
 u64 perf_persistent_session_time_left(const struct perf_persistent_session *session)
 {
 	u64 now = ktime_get_boottime_ns();
@@ -89,7 +75,7 @@ u64 perf_persistent_session_time_left(const struct perf_persistent_session *sess
 	return session->deadline > now ? session->deadline - now : 1;
 }
 
-/* Give a session an id, by which it is found once it has an instance: 0, -EAGAIN, -ENOMEM. */
+/* Allocate an id; lookups fail until the session has an instance: 0, -EAGAIN or -ENOMEM. */
 int perf_persistent_registry_add(struct perf_persistent_session *session)
 {
 	int err = xa_alloc_cyclic(&perf_persistent_sessions, &session->id, session,
@@ -106,12 +92,6 @@ void perf_persistent_registry_remove(struct perf_persistent_session *session)
 	guard(mutex)(&perf_persistent_mutex);
 
 	xa_erase(&perf_persistent_sessions, session->id);
-}
-
-void perf_persistent_session_free(struct perf_persistent_session *session)
-{
-	kfree(session->name);
-	kfree(session);
 }
 
 /* Members */
@@ -153,7 +133,7 @@ static void member_put(struct perf_persistent_member *member)
 	kfree(member);
 }
 
-/* PERF_EVENT_IOC_PERIOD changes the period of an event, and does not make it another one. */
+/* Ignore the period, which PERF_EVENT_IOC_PERIOD may have changed. */
 static bool is_same_event(const struct perf_persistent_member *member,
 			  const struct perf_persistent_member *new)
 {
@@ -165,7 +145,7 @@ static bool is_same_event(const struct perf_persistent_member *member,
 	       (!*new->label || !strcmp(member->label, new->label));
 }
 
-/* Take @new, or the member that is there already if it is the same event. */
+/* Get the existing member if it is the same event; if there is none, add *@new. */
 static struct perf_persistent_member *member_get(struct perf_persistent_session *session,
 						 struct perf_persistent_member **new)
 {
@@ -204,7 +184,7 @@ static bool key_less(struct rb_node *a, const struct rb_node *b)
 	return key_cmp(&rb_entry(a, struct perf_persistent_instance, node)->key, b) < 0;
 }
 
-/* The instance that measures the same, or NULL */
+/* Find the instance with this key, or NULL */
 struct perf_persistent_instance *
 perf_persistent_instance_lookup(struct perf_persistent_session *session,
 				const struct perf_persistent_key *key)
@@ -215,7 +195,7 @@ perf_persistent_instance_lookup(struct perf_persistent_session *session,
 			     struct perf_persistent_instance, node);
 }
 
-/* The first instance from this number on, or NULL */
+/* Find the first instance with this or a higher number, or NULL */
 struct perf_persistent_instance *
 perf_persistent_instance_from(struct perf_persistent_session *session, unsigned long nr)
 {
@@ -224,7 +204,7 @@ perf_persistent_instance_from(struct perf_persistent_session *session, unsigned 
 	return xa_find(&session->instances, &nr, ULONG_MAX, XA_PRESENT);
 }
 
-/* The next event from instance *@nr on, for put_event(), or NULL */
+/* Get the next event from instance *@nr on, for put_event(), or NULL */
 struct perf_event *perf_persistent_get_next(struct perf_persistent_session *session, u32 member,
 					    u32 *nr)
 {
@@ -246,8 +226,8 @@ struct perf_event *perf_persistent_get_next(struct perf_persistent_session *sess
 }
 
 /*
- * Whether the event is still in the context of its target, which gets another one when it
- * executes a program that ends the event, and may swap it for one of its child's.
+ * Check that the event is still in the context of its target. exec() can end the
+ * event and give the target a new context; contexts can be swapped with a child's.
  */
 static bool is_counting(const struct perf_persistent_instance *inst)
 {
@@ -258,15 +238,15 @@ static bool is_counting(const struct perf_persistent_instance *inst)
 }
 
 /*
- * Put a new instance into its session, which is found from now on; @new is NULL on return
- * if the member was taken. perf_persistent_session::instances has room for it.
+ * Add a new instance to its session; lookups find it from now on. *@new is NULL on return if it
+ * became the member. The caller has reserved an entry in perf_persistent_session::instances.
  *
- * An older instance with the same key may count for the task no more, though maybe for its
- * children. This one takes its place among the keys then, and the older one can only be found
- * by its number.
+ * An older instance with the same key may no longer count for the task itself, but maybe for
+ * its children. The new instance replaces it in the tree of keys then, and the older one can
+ * only be found by its number.
  *
- * On errors nothing has changed: -EEXIST if the member has one like it, -EINVAL if the
- * member is another event, -EAGAIN if there are too many.
+ * On errors nothing has changed: -EEXIST if the member has an instance with this key, -EINVAL
+ * if the member is another event, -EAGAIN if there are too many instances.
  */
 int perf_persistent_registry_link(struct perf_persistent_session *session,
 				  struct perf_persistent_instance *inst,
@@ -277,7 +257,7 @@ int perf_persistent_registry_link(struct perf_persistent_session *session,
 
 	lockdep_assert_held(&perf_persistent_mutex);
 
-	/* Reopening says number + 1. */
+	/* perf_event_attr::config has the number + 1. */
 	if (session->nr_instances == PERF_PERSISTENT_INSTANCES ||
 	    session->next_instance == U32_MAX)
 		return -EAGAIN;

@@ -13,7 +13,7 @@
 					 PERF_FORMAT_TOTAL_TIME_RUNNING | \
 					 PERF_FORMAT_ID | PERF_FORMAT_GROUP | PERF_FORMAT_LOST)
 
-/* The instance of member 0 for a task or none, and a CPU or none */
+/* Find the instance of member 0 for a task (or NULL) and a CPU (or -1). */
 static struct perf_persistent_instance *choose_instance(struct perf_persistent_session *session,
 							struct task_struct *task, int cpu)
 {
@@ -27,7 +27,7 @@ static struct perf_persistent_instance *choose_pid(struct perf_persistent_sessio
 {
 	struct task_struct *task;
 
-	/* No more than a number to compare with: instances have references. */
+	/* The task is only compared: instances have references to their targets. */
 	rcu_read_lock();
 	task = pid ? find_task_by_vpid(pid) : current;
 	rcu_read_unlock();
@@ -69,7 +69,7 @@ static struct perf_event *get_event(struct perf_persistent_session *session, u64
 	return inst->event;
 }
 
-/* The event of the only cgroup that is measured on a CPU; several are no choice. */
+/* Get the event of the only cgroup that is measured on a CPU; -EINVAL if there are several. */
 static struct perf_event *get_cgroup_event(struct perf_persistent_session *session, int cpu)
 {
 	struct perf_event *event, *found = NULL;
@@ -108,14 +108,14 @@ static void tolerate(struct perf_event_attr *attr)
 }
 
 /*
- * Everything but the view's own must be 0, or as the event has it: a view does not
- * change what is counted, nor the layout of records.
+ * Fields that are not the view's own must be 0 or equal to those of the event:
+ * a view changes neither what is counted nor the layout of records.
  */
 static int check_attr(const struct perf_event_attr *attr, struct perf_event *event)
 {
 	struct perf_event_attr asked = *attr, has = event->persistent->attr;
 	const u64 *a = (const u64 *)&asked, *h = (const u64 *)&has;
-	/* The bits that follow may be left out one by one. */
+	/* In the word with the single bits, each bit may be 0. */
 	const u32 bits = offsetof(struct perf_event_attr, read_format) / sizeof(u64) + 1;
 
 	BUILD_BUG_ON(sizeof(asked) % sizeof(u64));
@@ -142,9 +142,7 @@ static int check_attr(const struct perf_event_attr *attr, struct perf_event *eve
 	return 0;
 }
 
-/*
- * The reference to the event comes first, because asking for the rights may sleep for long.
- */
+/* Take the reference to the event first: the permission check may sleep for long. */
 static struct file *open_instance(struct perf_persistent_session *session,
 				  const struct perf_event_attr *attr, pid_t pid, int cpu,
 				  int f_flags)
@@ -152,9 +150,9 @@ static struct file *open_instance(struct perf_persistent_session *session,
 	struct perf_event *event;
 	struct file *file;
 	int err, all = 1;
-	bool alone;
+	u64 generation;
 
-	/* Whether there is such an instance is for those who have the right. */
+	/* Do not tell callers without the right which instances exist. */
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
 		return ERR_PTR(-EACCES);
 
@@ -164,14 +162,14 @@ static struct file *open_instance(struct perf_persistent_session *session,
 	if (IS_ERR(event))
 		return ERR_CAST(event);
 
-	/* If others come meanwhile, the rights to them may not have been checked. */
-	alone = !perf_persistent_shows_others(event);
+	/* If others join meanwhile, the rights to them may not have been checked. */
+	generation = perf_persistent_generation(session);
 	err = perf_persistent_may_read(session, event, &all);
 	if (!err)
 		err = security_perf_event_read(event);
 	if (!err)
 		err = check_attr(attr, event);
-	file = err ? ERR_PTR(err) : perf_persistent_view_open(event, attr, alone, f_flags);
+	file = err ? ERR_PTR(err) : perf_persistent_view_open(event, attr, generation, f_flags);
 	if (IS_ERR(file))
 		put_event(event);
 
@@ -198,19 +196,10 @@ static struct file *open_session(struct perf_persistent_session *session,
 	return perf_persistent_session_open(session, f_flags);
 }
 
-static struct file *open_id(struct perf_persistent_session *session,
-			    const struct perf_event_attr *attr, pid_t pid, int cpu, int f_flags)
-{
-	if (attr->config & PERF_PERSISTENT_SESSION)
-		return open_session(session, attr, pid, cpu, f_flags);
-
-	return open_instance(session, attr, pid, cpu, f_flags);
-}
-
 /**
  * perf_persistent_reopen - perf_event_open() of an event in the registry
- * @attr:     type PERF_TYPE_PERSISTENT; in config the id, and the instance or that it is
- *	      to be the session itself
+ * @attr:     type PERF_TYPE_PERSISTENT; config has the id, and the instance or
+ *	      PERF_PERSISTENT_SESSION
  * @pid:      as for perf_event_open(2)
  * @cpu:      as for perf_event_open(2)
  * @group_fd: -1
@@ -220,9 +209,9 @@ static struct file *open_id(struct perf_persistent_session *session,
  * Return: a new file descriptor, or
  * * -ENOENT: no such session or instance
  * * -ESRCH: no such task
- * * -EACCES: not entitled; or as perf_persistent_may_read()
- * * -EINVAL: unknown flag or read format, a group, several instances, or more than the id
- *   of a session
+ * * -EACCES: no permission; or as perf_persistent_may_read()
+ * * -EINVAL: unknown flag or read format, a group, several instances to choose from, or more
+ *   than the id for a session
  * * -EOPNOTSUPP: the event was opened with another attr
  * * -EMFILE, -ENFILE, -ENOMEM
  */
@@ -248,7 +237,9 @@ int perf_persistent_reopen(struct perf_event_attr *attr, pid_t pid, int cpu,
 
 	fd = get_unused_fd_flags(f_flags);
 	if (fd >= 0) {
-		file = open_id(session, attr, pid, cpu, f_flags);
+		file = attr->config & PERF_PERSISTENT_SESSION ?
+		       open_session(session, attr, pid, cpu, f_flags) :
+		       open_instance(session, attr, pid, cpu, f_flags);
 		if (IS_ERR(file)) {
 			put_unused_fd(fd);
 			fd = PTR_ERR(file);

@@ -2,7 +2,7 @@
 /*
  * Persistent perf events: KUnit tests of a PMU that goes away.
  *
- * No PMU that a guest has can be unregistered by user space, so these tests
+ * User space cannot unregister any PMU of a virtual machine, so these tests
  * register one of their own.
  */
 #include <kunit/test.h>
@@ -36,7 +36,7 @@ static void revoke_read(struct perf_event *event)
 
 static struct pmu revoke_pmu;
 
-/* What a test has made or done, for revoke_exit() */
+/* State that revoke_exit() has to undo */
 static bool revoke_is_registered, revoke_is_offline;
 static struct task_struct *revoke_reader_task;
 static struct perf_event *revoke_event;
@@ -110,7 +110,7 @@ static int revoke_unregister(void)
 	return perf_pmu_unregister(&revoke_pmu);
 }
 
-/* The event is kept, and its state says why it counts no more. */
+/* The event is kept, and its state says why it no longer counts. */
 static void perf_persistent_revoke_test(struct kunit *test)
 {
 	struct perf_event *event = revoke_make(test, 0);
@@ -139,7 +139,7 @@ static void perf_persistent_revoke_parked_test(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, event->attach_state & PERF_ATTACH_CONTEXT);
 }
 
-/* An event whose driver chose the CPU does not come back with that CPU: the driver did not. */
+/* An event whose driver chose the CPU does not go on when that CPU comes back. */
 static void perf_persistent_driver_places_test(struct kunit *test)
 {
 	struct perf_event *event;
@@ -212,7 +212,7 @@ static void perf_persistent_revoke_read_test(struct kunit *test)
 	}
 }
 
-/* Also after an assertion that failed */
+/* Also runs after a failed assertion. */
 static void revoke_exit(struct kunit *test)
 {
 	if (revoke_reader_task)

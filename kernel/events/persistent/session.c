@@ -2,18 +2,18 @@
 /*
  * Persistent perf events: how sessions and instances begin and end.
  *
- * A perf event that was detached lives until it has no user
- * (perf_persistent_event::users): the registry while it has the event, the file
- * that it was opened with, and each view that has attached it. Other views have a
- * reference only, so that nobody who may read keeps an event counting that is in no
- * session. An instance holds the registry's use and a pseudo-mapping of the
- * buffer. A session lives as long as it has instances.
+ * A detached event lives as long as it has users
+ * (perf_persistent_event::users): the registry, the file that it was opened
+ * with, and each view that has attached it. Other views have only a reference,
+ * so that readers cannot keep an event counting after it has left its session.
+ * An instance holds the registry's use and a pseudo-mapping of the buffer. A
+ * session lives as long as it has instances.
  *
  * Instances end in two phases. Under perf_persistent_mutex an instance is
  * unlinked: it is no longer found or counted. Without the mutex it is finished:
- * the buffer and the user are given up, the session's sysfs entries removed.
- * Finishing waits for contexts, for RCU and for readers of sysfs, which take the
- * mutex.
+ * the buffer and the use are dropped, and the session's sysfs entries removed.
+ * Finishing waits for contexts, for RCU and for readers of sysfs, which take
+ * the mutex.
  *
  * perf_persistent_event::instance changes under perf_persistent_mutex and
  * perf_event_context::lock, so that CPU hotplug can read it under the latter.
@@ -29,9 +29,9 @@
 #include "persistent.h"
 
 /*
- * Ends sessions. It takes long to end one with many instances: allow as many
- * workers as possible, so that the sessions of one user do not delay those of
- * others.
+ * Ends expired sessions, which takes long if they have many instances. Allow as
+ * many workers as possible, so that the sessions of one user do not delay those
+ * of others.
  */
 static struct workqueue_struct *perf_persistent_wq;
 
@@ -46,8 +46,8 @@ static void end_event(struct perf_event *event)
 }
 
 /*
- * It runs as long as it is there, whether the event is enabled or not. One that belongs to a
- * BPF link is there until the link is closed, which has the file of the event open.
+ * A BPF program runs even if the event is disabled: detach it. The program of a BPF
+ * link stays until the link is closed, because the link has the file of the event open.
  */
 static void free_bpf_prog(struct perf_event *event)
 {
@@ -57,7 +57,7 @@ static void free_bpf_prog(struct perf_event *event)
 	perf_event_ctx_unlock(event, ctx);
 }
 
-/* The event ends if this was its last user. Takes perf_event_context::mutex. */
+/* Drop a user; the event ends with the last one. Takes perf_event_context::mutex. */
 void perf_persistent_put_user(struct perf_event *event)
 {
 	if (!refcount_dec_and_test(&event->persistent->users))
@@ -70,7 +70,7 @@ void perf_persistent_put_user(struct perf_event *event)
 
 /* Instances */
 
-/* Make an instance for an event that is going to be detached, counted against the limits. */
+/* Create an instance for an event to be detached, and charge it to the limits. */
 struct perf_persistent_instance *
 perf_persistent_instance_create(struct perf_event *event)
 {
@@ -108,8 +108,8 @@ void perf_persistent_instance_free(struct perf_persistent_instance *inst)
 }
 
 /*
- * Lock what protects the state of an event, without perf_event_context::mutex. The context
- * is another one when a PMU has moved the event to another CPU.
+ * Lock the context of an event without perf_event_context::mutex. Try again if
+ * a PMU has moved the event to the context of another CPU meanwhile.
  */
 struct perf_event_context *perf_persistent_context_lock(struct perf_event *event)
 {
@@ -128,7 +128,7 @@ static void set_instance(struct perf_event *event, struct perf_persistent_instan
 {
 	struct perf_event_context *ctx = perf_persistent_context_lock(event);
 
-	/* is_measured() looks into it without a lock. */
+	/* is_measured() reads the instance without a lock. */
 	smp_store_release(&event->persistent->instance, inst);
 	if (inst && (event->still & PERF_EVENT_PARKED)) {
 		inst->offline_since = ktime_get_boottime_ns();
@@ -137,7 +137,7 @@ static void set_instance(struct perf_event *event, struct perf_persistent_instan
 	raw_spin_unlock_irq(&ctx->lock);
 }
 
-/* Put a new instance into its session, which is found from now on; takes *@new or not. */
+/* Add a new instance to its session, as perf_persistent_registry_link() does. */
 int perf_persistent_instance_insert(struct perf_persistent_session *session,
 				    struct perf_persistent_instance *inst,
 				    struct perf_persistent_member **new)
@@ -152,6 +152,8 @@ int perf_persistent_instance_insert(struct perf_persistent_session *session,
 		return err;
 
 	session->needs |= perf_persistent_needs(event);
+	/* After what the rights depend on; pairs with perf_persistent_control_begin(). */
+	smp_store_release(&session->rights_seq, session->rights_seq + 1);
 
 	refcount_inc(&event->persistent->users);
 	WRITE_ONCE(event->persistent->detached, true);
@@ -160,7 +162,7 @@ int perf_persistent_instance_insert(struct perf_persistent_session *session,
 	return 0;
 }
 
-/* Take an instance out of the registry's sight, for perf_persistent_instance_finish(). */
+/* Remove an instance from the registry, for perf_persistent_instance_finish(). */
 void perf_persistent_instance_unlink(struct perf_persistent_instance *inst)
 {
 	lockdep_assert_held(&perf_persistent_mutex);
@@ -169,12 +171,12 @@ void perf_persistent_instance_unlink(struct perf_persistent_instance *inst)
 	perf_persistent_registry_unlink(inst);
 }
 
-/* End a session without instances; waits for readers of sysfs, who take the mutex. */
+/* End a session without instances; waits for readers of sysfs, which take the mutex. */
 void perf_persistent_session_destroy(struct perf_persistent_session *session)
 {
 	WARN_ON_ONCE(session->nr_instances || !list_empty(&session->members));
 
-	/* The name is free again before the directory is gone. */
+	/* First, so that the name is free again when the directory is gone. */
 	perf_persistent_name_remove(session->name);
 	perf_persistent_sysfs_remove(session);
 	hrtimer_cancel(&session->timer);
@@ -182,7 +184,7 @@ void perf_persistent_session_destroy(struct perf_persistent_session *session)
 	kobject_put(&session->kobj);
 }
 
-/* Give up what an instance holds, and free it, after perf_persistent_instance_unlink(). */
+/* Drop the buffer and the event of an unlinked instance, and free the instance. */
 void perf_persistent_instance_finish(struct perf_persistent_instance *inst)
 {
 	struct perf_persistent_session *session = inst->session;
@@ -193,7 +195,7 @@ void perf_persistent_instance_finish(struct perf_persistent_instance *inst)
 	perf_persistent_put_user(event);
 	perf_persistent_instance_free(inst);
 
-	/* Last, so that the limits have room again when the session is gone. */
+	/* Last, so that the instances are uncharged when the session is gone. */
 	if (atomic_dec_and_test(&session->nr_unfinished))
 		perf_persistent_session_destroy(session);
 }
@@ -211,7 +213,7 @@ void perf_persistent_session_arm(struct perf_persistent_session *session, u64 tt
 		hrtimer_start(&session->timer, ns_to_ktime(session->deadline), HRTIMER_MODE_ABS);
 }
 
-/* The work has a reference of its own: the session may end while it is queued. */
+/* The work has its own reference: the session may end while it is queued. */
 static enum hrtimer_restart session_timer(struct hrtimer *timer)
 {
 	struct perf_persistent_session *session;
@@ -231,7 +233,7 @@ unlink_first_if_over(struct perf_persistent_session *session)
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	/* It may have been given more time while the work was queued, but not since. */
+	/* The time to live can be extended until @expired is set. */
 	if (!session->expired) {
 		if (!session->nr_instances || !session->deadline ||
 		    ktime_get_boottime_ns() < session->deadline)
@@ -249,7 +251,7 @@ unlink_first_if_over(struct perf_persistent_session *session)
 	return inst;
 }
 
-/* The events end like those that lose their last user, but files still refer to them. */
+/* End the events as if their last user had closed them; open files still refer to them. */
 static void session_expire(struct work_struct *work)
 {
 	struct perf_persistent_session *session;
@@ -283,9 +285,9 @@ static struct perf_persistent_session *session_alloc(const struct perf_persisten
 	session->uid = current_euid();
 	session->gid = current_egid();
 	session->created = ktime_get_boottime_ns();
-	if (d->flags & PERF_DETACH_UNCOMMITTED)
+	if (d->args.flags & PERF_DETACH_UNCOMMITTED)
 		session->flags |= PERF_PERSISTENT_UNCOMMITTED;
-	/* An equal uid without the capability must not control it. */
+	/* The same uid without the capability must not control the session. */
 	if (perfmon_capable())
 		session->flags |= PERF_PERSISTENT_PRIVILEGED;
 	else
@@ -295,9 +297,9 @@ static struct perf_persistent_session *session_alloc(const struct perf_persisten
 }
 
 /*
- * Make a session, with its entries in sysfs. It is found once it has an instance; until
- * then it is the caller's. -EEXIST: the name is taken; -EINVAL: it is too long with its
- * prefix; -EAGAIN: no more ids.
+ * Create a session and its entries in sysfs. Until it has an instance, it belongs
+ * to the caller and lookups fail. Errors: -EEXIST if the name is taken, -EINVAL if
+ * it is too long with its prefix, -EAGAIN if no id is free, or -ENOMEM.
  */
 struct perf_persistent_session *
 perf_persistent_session_create(const struct perf_persistent_detach *d)

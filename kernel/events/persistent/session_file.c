@@ -2,7 +2,7 @@
 /*
  * Persistent perf events: files of a whole session, for QUERY and SET.
  *
- * They keep no event: one that leaves the session ends although such a file is open.
+ * They keep no event: an event that leaves the session can end while they are open.
  */
 #include <linux/anon_inodes.h>
 #include <linux/fs.h>
@@ -44,7 +44,7 @@ static const struct file_operations perf_persistent_session_fops = {
 	.show_fdinfo		= perf_persistent_session_show_fdinfo,
 };
 
-/* Make a file of a session, which has a reference of its own: -ENOMEM, -ENFILE. */
+/* Create a file with its own reference to the session; -ENOMEM or -ENFILE on errors. */
 struct file *perf_persistent_session_open(struct perf_persistent_session *session, int f_flags)
 {
 	struct perf_persistent_holder *holder = kzalloc_obj(*holder, GFP_KERNEL_ACCOUNT);

@@ -16,11 +16,11 @@
 #include "../internal.h"
 #include "persistent.h"
 
-/* SET of these waits until nothing that they exclude is being reported. */
+/* SET waits until nothing that these exclude is still being reported. */
 #define PERF_PERSISTENT_SET_STOPS	(PERF_PERSISTENT_SET_DISABLE | PERF_PERSISTENT_SET_HOLD | \
 					 PERF_PERSISTENT_SET_FILTER | PERF_PERSISTENT_SET_PERIOD)
 
-/* SET of these needs a target that is alive. */
+/* These need a live target. */
 #define PERF_PERSISTENT_SET_REPORTED	(PERF_PERSISTENT_SET_ENABLE | PERF_PERSISTENT_SET_PERIOD | \
 					 PERF_PERSISTENT_SET_FILTER)
 
@@ -35,15 +35,15 @@
 
 /**
  * struct perf_persistent_change - arguments of SET
- * @set:     as given
+ * @set:     as user space gave it
  * @event:   event of the open file, or NULL for a file of the holder's session
- * @holder:  of the file if it can hold, or NULL
+ * @holder:  holder of the file, or NULL if the file cannot hold
  * @uid:     new owner
  * @gid:     new group
  * @chosen:  text of the new name
- * @name:    new name, or NULL; in the end the one that the session does not have
+ * @name:    new name, or NULL; the old name after the swap
  * @filter:  text of the filter, or NULL
- * @filters: the filter for each instance that gets it
+ * @filters: filters of the instances that get one
  * @mark:    text of the mark
  */
 struct perf_persistent_change {
@@ -59,7 +59,7 @@ struct perf_persistent_change {
 	char				mark[PERF_PERSISTENT_MARK_MAX];
 };
 
-/* The text of a mark is a part of a line in a trace. */
+/* A mark becomes part of a line in a trace: allow no control characters. */
 static bool is_mark(const char *text)
 {
 	for (const char *c = text; *c; c++) {
@@ -124,7 +124,7 @@ static bool is_owner(const struct perf_persistent_session *session)
 	return uid_eq(READ_ONCE(session->uid), current_euid());
 }
 
-/* As for files: the owner can choose one of his groups, but no other owner. */
+/* As for files, the owner can choose another of his groups, but no other owner. */
 static int may_set_mode(struct perf_persistent_session *session,
 			const struct perf_persistent_change *c)
 {
@@ -141,14 +141,14 @@ static int may_set_mode(struct perf_persistent_session *session,
 	return !(flags & PERF_PERSISTENT_SET_GID) || in_egroup_p(c->gid) ? 0 : -EPERM;
 }
 
-/* The right that SET takes, or 0 */
+/* The right that the change needs, or 0 */
 static unsigned int set_right(const struct perf_persistent_session *session,
 			      const struct perf_persistent_change *c)
 {
 	if (c->set.flags == PERF_PERSISTENT_SET_HOLD)
 		return PERF_PERSISTENT_HOLD;
 
-	/* As for files, the owner can take back what he did to the mode. */
+	/* As for files, the owner can always change the mode. */
 	if (c->set.flags == PERF_PERSISTENT_SET_MODE && is_owner(session))
 		return 0;
 
@@ -190,14 +190,15 @@ static int check_member(struct perf_persistent_session *session,
 {
 	guard(mutex)(&perf_persistent_mutex);
 
+	if (!perf_persistent_session_lives(session))
+		return -ESRCH;
+
 	return !set->member || perf_persistent_member_find(session, set->member - 1) ?
 	       0 : -ENOENT;
 }
 
 static bool is_over(struct perf_event *event)
 {
-	guard(mutex)(&event->child_mutex);
-
 	return perf_persistent_state(event) >= PERF_PERSISTENT_STATE_EXITED;
 }
 
@@ -217,7 +218,7 @@ static int check_ended(struct perf_persistent_session *session,
 	return err;
 }
 
-/* The drivers of the clocks make a period of a frequency, in ns, when they are opened. */
+/* Software clocks convert a frequency to a period in ns when they are opened. */
 static u64 event_period(struct perf_event *event, u64 value)
 {
 	if (!value || !event->persistent->attr.freq || event->attr.freq)
@@ -241,7 +242,7 @@ static int check_event_period(struct perf_event *event, u64 value)
 	return err;
 }
 
-/* Whether all members that sample can have the period, and there are any */
+/* Check that all members that sample accept the period, and that there are any. */
 static int check_period(struct perf_persistent_session *session,
 			const struct perf_persistent_set *set)
 {
@@ -259,7 +260,7 @@ static int check_period(struct perf_persistent_session *session,
 	return found ? err : -EINVAL;
 }
 
-/* The filters of all members that are tracepoints, if there are any */
+/* Create the filters of all tracepoint members; -EINVAL if there are none. */
 static int make_filters(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
 	struct perf_event *event;
@@ -279,11 +280,11 @@ static int check_hold(struct perf_persistent_session *session,
 	if (!c->holder)
 		return -EOPNOTSUPP;
 
-	/* It has left the session since this was looked up. */
+	/* The event has left the session since it was looked up. */
 	if (c->event && !perf_persistent_is_in(c->event, session))
 		return -EINVAL;
 
-	/* Its event has left a session of which it holds other instances. */
+	/* The file still holds instances of a session that its event has left. */
 	return c->holder->session && c->holder->session != session ? -EBUSY : 0;
 }
 
@@ -303,7 +304,7 @@ static int check_change(struct perf_persistent_session *session, struct perf_per
 	return err;
 }
 
-/* Others can see it from now on. */
+/* The new name is visible from now on. */
 static int make_name(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
 	struct perf_persistent_name *name;
@@ -322,7 +323,7 @@ static int set_session(struct perf_persistent_session *session, struct perf_pers
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	/* It ended meanwhile, and gave up its name. */
+	/* The session has ended meanwhile, and its name is gone. */
 	if (!perf_persistent_session_lives(session))
 		return -ESRCH;
 
@@ -336,13 +337,16 @@ static int set_session(struct perf_persistent_session *session, struct perf_pers
 		session->gid = c->gid;
 	if (set->flags & PERF_PERSISTENT_SET_MODE)
 		session->mode = set->mode;
+	if (set->flags & (PERF_PERSISTENT_SET_UID | PERF_PERSISTENT_SET_GID |
+			  PERF_PERSISTENT_SET_MODE))
+		smp_store_release(&session->rights_seq, session->rights_seq + 1);
 	if (set->flags & PERF_PERSISTENT_SET_TTL)
 		perf_persistent_session_arm(session, set->ttl);
 
 	return 0;
 }
 
-/* Its children have periods of their own. */
+/* Children have periods of their own. */
 static void set_period(struct perf_event *event, u64 value)
 {
 	u64 period = event_period(event, value);
@@ -359,7 +363,7 @@ static void set_event(const struct perf_persistent_set *set, struct perf_event *
 {
 	struct perf_event_context *ctx = perf_event_ctx_lock(event);
 
-	/* As the ioctls of the event do; not if it is revoked or dead. */
+	/* As the ioctls of an event do, skip events that are revoked or dead. */
 	if (event->state > PERF_EVENT_STATE_REVOKED) {
 		if ((set->flags & PERF_PERSISTENT_SET_PERIOD) && is_sampling_event(event))
 			set_period(event, set->period);
@@ -417,12 +421,9 @@ static int change_locked(struct perf_persistent_session *session, struct perf_pe
 {
 	int err;
 
-	/* Rights change under it as well. */
 	lockdep_assert_held(&session->control);
 
-	err = may_set(session, c);
-	if (!err)
-		err = check_change(session, c);
+	err = check_change(session, c);
 	if (!err && (c->set.flags & PERF_PERSISTENT_SET_NAME))
 		err = make_name(session, c);
 	if (err)
@@ -432,10 +433,10 @@ static int change_locked(struct perf_persistent_session *session, struct perf_pe
 	if (c->set.flags & PERF_PERSISTENT_SET_HOLD)
 		perf_persistent_hold(c->holder, session, c->set.member);
 	set_instances(session, c);
-	/* Software events and tracepoints that are just being reported */
+	/* Wait for software events and tracepoints that are being reported. */
 	if (c->set.flags & PERF_PERSISTENT_SET_STOPS)
 		synchronize_rcu();
-	/* After what is disabled has come to its end */
+	/* After disabled events have stopped */
 	if (c->set.flags & PERF_PERSISTENT_SET_CLEAR)
 		set_clear(session, &c->set);
 	err = set_session(session, c);
@@ -449,14 +450,19 @@ static int change_locked(struct perf_persistent_session *session, struct perf_pe
 
 static int change_session(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
-	int err = perf_persistent_control_lock(session);
+	u32 seq;
+	int err;
 
+	do {
+		seq = smp_load_acquire(&session->rights_seq);
+		err = may_set(session, c) ?: perf_persistent_control_lock(session, seq);
+	} while (err == -EAGAIN);
 	if (err)
 		return err;
 	err = change_locked(session, c);
 	mutex_unlock(&session->control);
 
-	/* The old one, or the new one if it was not taken */
+	/* The old name, or the new one if it was not used */
 	if (c->name) {
 		perf_persistent_name_remove(c->name);
 		kfree(c->name);
@@ -470,8 +476,10 @@ static struct perf_persistent_session *session_of_change(const struct perf_persi
 	struct perf_persistent_session *session;
 	struct perf_event *event = c->event;
 
-	if (!event)
-		return perf_persistent_session_use(c->holder->session) ?: ERR_PTR(-ESRCH);
+	if (!event) {
+		kobject_get(&c->holder->session->kobj);
+		return c->holder->session;
+	}
 
 	session = perf_persistent_session_of(event);
 	if (session)
@@ -480,7 +488,7 @@ static struct perf_persistent_session *session_of_change(const struct perf_persi
 	return ERR_PTR(event->persistent && event->persistent->ended ? -ESRCH : -EINVAL);
 }
 
-/* @event is that of the open file, or NULL for a file of the holder's session. */
+/* @event is the event of the file, or NULL for a file of the session of @holder. */
 long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct perf_event *event,
 			       unsigned int cmd, unsigned long arg)
 {

@@ -4,19 +4,19 @@
  *
  *  /sys/bus/event_source/devices/persistent/
  *    type				attr.type of reopening
- *    format/{id,instance}		what attr.config takes; event is another word for id
- *    caps/{detach,set}			flags that the ioctls take
+ *    format/{id,instance}		terms of attr.config; event is an alias of id
+ *    caps/{detach,set}			flags that the ioctls accept
  *    events/NAME			one per session, for opening by name
  *    ids/ID/				one per session
  *	name, uid, gid, mode, age, time_left
  *	members, instances, cpus, types
  *	buffer_bytes, lost
  *
- * Anybody may read it, so it says who measures what kind of event where, and
- * nothing about the measured: no tasks, addresses, filters, paths, labels.
+ * Anybody may read this. It shows who measures which kind of event on which CPUs,
+ * but nothing about the targets: no tasks, addresses, filters, paths, labels.
  *
- * Removing an entry waits for its readers, who take perf_persistent_mutex: it is
- * done without. See Documentation/ABI/testing/sysfs-bus-event_source-devices-persistent.
+ * Removing an entry waits for its readers, which take perf_persistent_mutex,
+ * so it is done without. See Documentation/ABI/testing/sysfs-bus-event_source-devices-persistent.
  */
 #include <linux/cpumask.h>
 #include <linux/device.h>
@@ -41,7 +41,7 @@ struct perf_persistent_attribute {
 		.show	= _name##_show,					\
 	}
 
-/* One of the session's values */
+/* A file with one value of the session */
 #define SESSION_VALUE(_name, _format, _value)						\
 	static ssize_t _name##_show(struct perf_persistent_session *session, char *buf)	\
 	{										\
@@ -143,7 +143,11 @@ static const struct sysfs_ops session_sysfs_ops = {
 
 static void session_release(struct kobject *kobj)
 {
-	perf_persistent_session_free(container_of(kobj, struct perf_persistent_session, kobj));
+	struct perf_persistent_session *session;
+
+	session = container_of(kobj, struct perf_persistent_session, kobj);
+	kfree(session->name);
+	kfree(session);
 }
 
 static const struct kobj_type session_ktype = {
@@ -198,7 +202,7 @@ int perf_persistent_sysfs_add_name(struct perf_persistent_name *name)
 				       &name->event_attr.attr, "events");
 }
 
-/* Waits for readers, who take perf_persistent_mutex. */
+/* Waits for readers, which take perf_persistent_mutex. */
 void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name)
 {
 	sysfs_remove_file_from_group(&perf_persistent_pmu.dev->kobj,
@@ -210,12 +214,12 @@ void perf_persistent_sysfs_init_session(struct perf_persistent_session *session)
 	kobject_init(&session->kobj, &session_ktype);
 }
 
-/* Make the directory of a session that has its id and name: 0, or -ENOMEM. */
+/* Create the directory of a session that has its id and name. */
 int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 {
 	int err;
 
-	/* Without it the directory would be in the root of sysfs. */
+	/* Without a kset, the directory would be in the root of sysfs. */
 	if (!session_dirs)
 		return -ENODEV;
 
@@ -224,7 +228,7 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 	if (err)
 		return err;
 
-	/* The files go with their directory, which is cheaper than one by one. */
+	/* They are removed with the directory, which is cheaper than one by one. */
 	err = sysfs_create_files(&session->kobj, session_attrs);
 	if (err) {
 		kobject_del(&session->kobj);
@@ -238,18 +242,18 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 /* Send a uevent about a session that was changed, and may have ended meanwhile. */
 void perf_persistent_sysfs_announce_change(struct perf_persistent_session *session)
 {
-	/* Whether somebody hears it does not matter here. */
+	/* Ignore errors: it does not matter whether anybody listens. */
 	if (session->kobj.state_in_sysfs)
 		kobject_uevent(&session->kobj, KOBJ_CHANGE);
 }
 
-/* Waits for readers, who take perf_persistent_mutex. */
+/* Waits for readers, which take perf_persistent_mutex. */
 void perf_persistent_sysfs_remove(struct perf_persistent_session *session)
 {
 	kobject_del(&session->kobj);
 }
 
-/* The PMU: only a name and a number, perf_event_open() does not get here. */
+/* The PMU has only a name and a type; perf_event_open() does not call it. */
 
 PMU_FORMAT_ATTR(id, "config:0-30");
 PMU_FORMAT_ATTR(instance, "config:32-63");

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: KUnit tests of what no user can see by itself.
+ * Persistent perf events: KUnit tests of what user space cannot see.
  *
- * Everything that user space can see is tested from there, in
- * tools/testing/selftests/perf_events/.
+ * The rest is tested in tools/testing/selftests/perf_events/.
  */
 #include <kunit/test.h>
 #include <linux/timekeeping.h>
@@ -27,7 +26,7 @@ static void perf_persistent_name_test(struct kunit *test)
 		KUNIT_EXPECT_FALSE_MSG(test, perf_persistent_name_valid(bad[i]), "%s", bad[i]);
 }
 
-/* Readers get no address, neither of the kernel nor of the one who opened it. */
+/* Readers get no addresses of the kernel or of the process that opened the event. */
 static void perf_persistent_scrub_test(struct kunit *test)
 {
 	struct perf_event_attr attr = {
@@ -53,7 +52,7 @@ static void perf_persistent_scrub_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, attr.config1, 0);
 	KUNIT_EXPECT_EQ(test, attr.config2, 0);
 
-	/* Counters have parts of the event there. */
+	/* Hardware PMUs have parts of the event there. */
 	attr.config1 = 3;
 	attr.config2 = 4;
 	perf_persistent_scrub_attr(&attr, false);
@@ -96,7 +95,7 @@ static void perf_event_needs_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, perf_event_needs(&attr), PERF_NEED_KERNEL);
 }
 
-/* Drivers change the attr of an event; QUERY tells how it was opened. */
+/* Drivers change the attr of an event; QUERY returns the original. */
 static void perf_event_opened_attr_test(struct kunit *test)
 {
 	const struct perf_event_attr opened = {
@@ -114,14 +113,14 @@ static void perf_event_opened_attr_test(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, event);
 	event->orig_type = opened.type;
 
-	/* Nothing is kept if the driver has changed the type alone. */
+	/* No copy is kept if the driver has only changed the type. */
 	event->attr = opened;
 	event->attr.type = PERF_TYPE_RAW;
 	event->cpu = -1;
 	KUNIT_ASSERT_EQ(test, perf_persistent_opened(event, &opened, -1), 0);
 	KUNIT_EXPECT_NULL(test, event->persistent);
 
-	/* It has changed more. */
+	/* The driver has changed more. */
 	event->cpu = 0;
 	event->attr.config = 0x412e;
 	event->attr.config1 = 0x3fbfc00001;

@@ -41,26 +41,26 @@ struct view_window {
  * struct perf_persistent_view - an open file on an event
  * @event:	 event, to which the view has a reference
  * @read_format: PERF_FORMAT_*
- * @cred:	 of its file: whoever opened it
- * @alone:	 when it was opened, nothing showed other instances with the event
+ * @cred:	 credentials of its opener
+ * @generation:	 perf_persistent_generation() that its rights were checked at
  * @attached:	 the view has attached the event, and is one of its users
- * @holder:	 what it holds
- * @lock:	 protects what follows
+ * @holder:	 its holds
+ * @lock:	 protects the fields below
  * @enabled:	 the window is open
  * @times:	 window of the times: enabled, running
- * @counts:	 window of the count, or of those of the group
+ * @counts:	 window of the count, or of the counts of the group
  * @nr_counts:	 length of @counts
- * @rb_id:	 perf_buffer::id of the buffer that @wakeup is of
+ * @rb_id:	 perf_buffer::id of the buffer that @wakeup belongs to
  * @wakeup:	 perf_buffer::wakeup when poll() last reported it
  */
 struct perf_persistent_view {
 	struct perf_event		*event;
 	u64				read_format;
 	const struct cred		*cred;
-	bool				alone;
+	u64				generation;
 	bool				attached;
 	struct perf_persistent_holder	holder;
-	struct mutex			lock;	/* for what follows */
+	struct mutex			lock;	/* fields below */
 	bool				enabled;
 	struct view_window		times[2];
 	struct view_window		*counts;
@@ -86,8 +86,8 @@ static void window_move(struct view_window *w, u64 now, bool enabled)
 }
 
 /*
- * The values of an event, or of a group: what perf_event_read_group() makes of
- * this format, whatever the view shows of it
+ * Values of an event or a group, as perf_event_read_group() returns them in
+ * PERF_PERSISTENT_VALUES_FORMAT, whatever read format the view has
  */
 struct view_values {
 	u64	nr;
@@ -132,8 +132,8 @@ static const struct view_window *view_find(const struct perf_persistent_view *vi
 }
 
 /*
- * Whether whoever opened the view may read a sibling. To one that is in no session the rights
- * to the session are none.
+ * Check that the opener of the view may read a sibling. A sibling that is in no
+ * session needs the permissions for opening it.
  */
 static int view_may_read(const struct perf_persistent_view *view, struct perf_event *sibling)
 {
@@ -141,16 +141,16 @@ static int view_may_read(const struct perf_persistent_view *view, struct perf_ev
 	int err = perf_persistent_may_use(sibling, PERF_PERSISTENT_READ);
 
 	if (err == -EACCES && !perf_persistent_instance_of(sibling))
-		err = perf_event_allow(perf_persistent_needs(sibling));
+		err = perf_persistent_allow(perf_persistent_needs(sibling));
 	revert_creds(old);
 
-	return err == -EPERM ? -EACCES : err;
+	return err;
 }
 
 /*
- * Have a window for each event of the group, in its order. Siblings that the view has shown it
- * goes on showing: their session may expire, which takes out one after the other. Of one that
- * comes later it shows all of the count.
+ * Set up a window for each event of the group, in its order. Siblings that have
+ * a window keep it without another check, because an expiring session loses its
+ * events one by one. Siblings that come later are shown with their full count.
  */
 static int view_update(struct perf_persistent_view *view)
 {
@@ -195,7 +195,7 @@ static struct view_values *read_group(struct perf_persistent_view *view)
 	return v;
 }
 
-/* The values as they are, one for each window, for kfree() */
+/* Read the current values, one for each window, for kfree() */
 static struct view_values *view_values(struct perf_persistent_view *view)
 {
 	lockdep_assert_held(&view->lock);
@@ -203,7 +203,7 @@ static struct view_values *view_values(struct perf_persistent_view *view)
 	return view->read_format & PERF_FORMAT_GROUP ? read_group(view) : read_one(view->event);
 }
 
-/* Open the windows, or close them, for the events that there are now; RESET has counts be 0. */
+/* Open or close the windows of all current events; @reset sets the counts to 0. */
 static int view_move(struct perf_persistent_view *view, bool enable, bool reset)
 {
 	struct view_values *v __free(kfree) = view_values(view);
@@ -223,7 +223,7 @@ static int view_move(struct perf_persistent_view *view, bool enable, bool reset)
 	return 0;
 }
 
-/* The windows of a new view begin where the event, or each of the group, was cleared. */
+/* The windows of a new view begin where each event was cleared last. */
 static int view_begin(struct perf_persistent_view *view)
 {
 	struct perf_event *event = view->event, *sibling;
@@ -269,7 +269,7 @@ static int view_reset(struct perf_persistent_view *view)
 	return view_move(view, view->enabled, true);
 }
 
-/* What the view shows, for kfree() */
+/* Read the values as the view shows them, for kfree() */
 static struct view_values *view_show(struct perf_persistent_view *view)
 {
 	struct view_values *v;
@@ -288,7 +288,7 @@ static struct view_values *view_show(struct perf_persistent_view *view)
 	return v;
 }
 
-/* In the layout of read(2); @out has as much room as the values take */
+/* Store the values in the layout of read(2); @out has room for all of them. */
 static size_t values_format(const struct view_values *v, u64 read_format, u64 *out)
 {
 	bool group = read_format & PERF_FORMAT_GROUP;
@@ -349,9 +349,9 @@ static ssize_t view_read(struct file *file, char __user *buf, size_t count, loff
 /* Wake-ups */
 
 /*
- * perf_buffer::wakeup changes with each wake-up, as the record is reserved. While
- * a record is being written the view does not count it as seen, since there is one
- * more wake-up to come when it is complete:
+ * perf_buffer::wakeup changes when a record that causes a wake-up is reserved.
+ * While a record is being written, do not mark its wake-up as seen, as another
+ * one follows when the record is complete:
  *
  *   writer                        poll()
  *   reserve: rb->head, rb->wakeup
@@ -365,7 +365,10 @@ static bool view_has_news(struct perf_persistent_view *view, struct perf_buffer 
 	unsigned long wakeup = local_read(&rb->wakeup);
 	bool complete, news;
 
-	/* Before the head; pairs with the order in perf_output_begin(). */
+	/*
+	 * Before the head; pairs with local_cmpxchg() in __perf_output_begin(). Where that
+	 * does not order, the wake-up may only be reported with the next one.
+	 */
 	smp_rmb();
 	complete = READ_ONCE(rb->user_page->data_head) == (unsigned long)local_read(&rb->head);
 
@@ -384,10 +387,7 @@ static bool view_has_news(struct perf_persistent_view *view, struct perf_buffer 
 
 static bool view_has_ended(struct perf_event *event)
 {
-	u32 state;
-
-	scoped_guard(mutex, &event->child_mutex)
-		state = perf_persistent_state(event);
+	u32 state = perf_persistent_state(event);
 
 	return state == PERF_PERSISTENT_STATE_EXITED || state == PERF_PERSISTENT_STATE_EXPIRED;
 }
@@ -434,8 +434,8 @@ static int view_release(struct inode *inode, struct file *file)
 }
 
 /*
- * Others who still have a view of an event that was attached could otherwise detach it,
- * own the session, and end the event.
+ * Without this check, somebody with a view of an event that was attached could
+ * detach it into a session of his own, and end it.
  */
 static int view_may_detach(struct perf_persistent_view *view)
 {
@@ -445,7 +445,7 @@ static int view_may_detach(struct perf_persistent_view *view)
 	return perf_persistent_instance_of(view->event) ? -EEXIST : -EACCES;
 }
 
-/* The event is used throughout, so that it does not end when the registry gives it up. */
+/* Take a use first, so that the event does not end when the registry drops its own. */
 static long view_attach(struct perf_persistent_view *view, unsigned int cmd, unsigned long arg)
 {
 	struct perf_event *event = view->event;
@@ -482,7 +482,7 @@ static long view_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	if (ret != -ENOIOCTLCMD)
 		return ret;
 
-	/* 32-bit programs have some of them with another size. */
+	/* Some of them have another size in 32-bit programs. */
 	switch (_IOC_NR(cmd)) {
 	case _IOC_NR(PERF_EVENT_IOC_ENABLE):
 		return view_switch(view, true);
@@ -494,7 +494,7 @@ static long view_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		id = view->event->id;
 		return copy_to_user((void __user *)arg, &id, sizeof(id)) ? -EFAULT : 0;
 	default:
-		/* The others are for the session, or not for a view. */
+		/* The other ioctls of perf are for the session, or not for a view. */
 		return _IOC_NR(cmd) <= _IOC_NR(PERF_EVENT_IOC_MODIFY_ATTRIBUTES) ?
 		       -EOPNOTSUPP : -ENOTTY;
 	}
@@ -507,7 +507,7 @@ static int map_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
-/* The file of a mapping, which perf_mmap() and its operations take for the event's */
+/* File of a mapping; to perf_mmap() and its operations it is a file of the event. */
 static const struct file_operations map_fops = {
 	.release		= map_release,
 };
@@ -528,27 +528,25 @@ static int view_mmap(struct file *file, struct vm_area_struct *vma)
 	struct file *map_file;
 	int err = 0;
 
-	/* The rights to this event do not suffice for those that came to write to its buffer. */
-	if (view->alone && perf_persistent_shows_others(view->event) &&
-	    !perf_persistent_may_read_others(view->event))
+	if (!perf_persistent_may_map(view->event, view->generation))
 		return -EACCES;
 
-	/* Whoever moves data_tail decides what others get to see. */
+	/* Moving data_tail needs control: it decides which records others see. */
 	if (!READ_ONCE(view->attached) || perf_persistent_instance_of(view->event))
 		err = perf_persistent_may_use(view->event, PERF_PERSISTENT_CONTROL);
-	/* If another has attached it, its next buffer is his; one that has ended gets none. */
+	/* An event that another user attached gets its buffer from him; an ended one gets none. */
 	if (err && ((vma->vm_flags & VM_WRITE) || (!view->event->persistent->ended &&
 						   !perf_persistent_instance_of(view->event))))
 		return err;
 	if (!(vma->vm_flags & VM_WRITE))
 		vm_flags_clear(vma, VM_MAYWRITE);
 
-	/* Without FMODE_WRITE, perf_mmap() makes no buffer: that would change the event. */
+	/* Without FMODE_WRITE, perf_mmap() makes no buffer, as that would change the event. */
 	map_file = map_open(view->event, err ? O_RDONLY : O_RDWR);
 	if (IS_ERR(map_file))
 		return PTR_ERR(map_file);
 
-	/* It takes a reference, and drops that of the view's file. */
+	/* This takes a reference, and drops that of the view's file. */
 	vma_set_file(vma, map_file);
 	fput(map_file);
 
@@ -580,9 +578,10 @@ static const struct file_operations view_fops = {
 	.show_fdinfo		= view_show_fdinfo,
 };
 
-/* Make a view; on success it takes over the caller's reference to the event. */
+/* Create a view; on success it takes over the caller's reference to the event. */
 struct file *perf_persistent_view_open(struct perf_event *event,
-				       const struct perf_event_attr *attr, bool alone, int f_flags)
+				       const struct perf_event_attr *attr, u64 generation,
+				       int f_flags)
 {
 	struct perf_persistent_view *view = kzalloc_obj(*view, GFP_KERNEL_ACCOUNT);
 	struct file *file;
@@ -594,7 +593,7 @@ struct file *perf_persistent_view_open(struct perf_event *event,
 	view->event = event;
 	view->read_format = attr->read_format;
 	view->cred = current_cred();
-	view->alone = alone;
+	view->generation = generation;
 	view->enabled = !attr->disabled;
 	mutex_init(&view->lock);
 

@@ -17,7 +17,7 @@
 #include "strbuf.h"
 #include "tests.h"
 
-/* What cannot be a name must never become a path. */
+/* An invalid name must never become a path. */
 static int test__names(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	const char * const good[] = { "a", "web", "u1000-web", "p2a", "a_b-c9" };
@@ -96,7 +96,7 @@ static bool fits(const char *events, int width, const char *expected)
 	return same;
 }
 
-/* The events are whole if they fit, tracepoints in groups if not, and cut at last. */
+/* Print events in full if they fit, else group tracepoints, and truncate as a last resort. */
 static int test__width(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	static const char events[] =
@@ -188,7 +188,7 @@ static int test__modes(struct test_suite *test __maybe_unused, int subtest __may
 	return TEST_OK;
 }
 
-/* A label that stands for another event than the one that runs has no say. */
+/* A label that describes another event than the one that runs is ignored. */
 static int test__units(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE };

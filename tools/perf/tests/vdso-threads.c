@@ -23,7 +23,7 @@ static void *find(void *arg)
 	return NULL;
 }
 
-/* Threads that synthesize events of what runs: whichever comes first makes the dso. */
+/* Of threads that synthesize events of running tasks, the first one creates the dso. */
 static int test__vdso_threads(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	perf_set_multithreaded();

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include "utf8.h"
 
-/* A string, or an empty one for NULL; what is not UTF-8 becomes U+FFFD. */
+/* NULL becomes an empty string, and invalid UTF-8 U+FFFD. */
 void json__quote(FILE *fp, const char *text)
 {
 	u32 code;
@@ -38,7 +38,7 @@ static void json_out__key(struct json_out *out, const char *key)
 void json_out__begin(struct json_out *out, const char *key, char bracket)
 {
 	json_out__key(out, key);
-	/* What is in an array of objects gets a line each. */
+	/* Objects in an array get a line each. */
 	if (bracket == '{' && !key && out->depth)
 		fprintf(out->fp, "\n%.*s", out->depth, "\t\t\t\t\t\t\t\t");
 	fputc(bracket, out->fp);

@@ -8,7 +8,7 @@
 
 void json__quote(FILE *fp, const char *text);
 
-/* JSON, written as it comes. Within an array the key is NULL. */
+/* A streaming writer of JSON. Within an array, keys are NULL. */
 struct json_out {
 	FILE	*fp;
 	int	depth;

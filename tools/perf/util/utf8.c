@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "utf8.h"
 
-/* Returns the length of a character of UTF-8 and its code, or 0 for what is none. */
+/* Returns the length of a UTF-8 character and its code, or 0 if it is invalid. */
 int utf8__decode(const char *text, u32 *code)
 {
 	static const u32 least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -21,7 +21,7 @@ int utf8__decode(const char *text, u32 *code)
 	return len;
 }
 
-/* Of C0, C1, or DEL: what a terminal may obey */
+/* C0, C1 or DEL: a terminal may interpret them. */
 bool utf8__is_control(u32 code)
 {
 	return code < 0x20 || (code >= 0x7f && code < 0xa0);

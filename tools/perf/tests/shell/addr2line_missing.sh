@@ -2,7 +2,7 @@
 # perf report without addr2line
 # SPDX-License-Identifier: GPL-2.0
 
-# What cannot look up inlined functions shows the others, and does not die.
+# Without inlined functions, perf report shows the others and does not fail.
 
 dir=$(mktemp -d /tmp/perf_addr2line_missing.XXXXXX) || exit 1
 trap 'rm -rf "$dir"' EXIT

@@ -2,7 +2,7 @@
 # perf data convert of names that are not UTF-8
 # SPDX-License-Identifier: GPL-2.0
 
-# The kernel cuts the name of a task after 15 bytes, also within a character.
+# The kernel truncates the name of a task to 15 bytes, also within a character.
 
 dir=$(mktemp -d /tmp/perf_data_convert_utf8.XXXXXX) || exit 1
 trap 'rm -rf "$dir"' EXIT

@@ -7,7 +7,7 @@
 
 exec_event=sched:sched_process_exec
 
-# What perf script prints of a file, once for all that is looked for in it
+# Keep the output of perf script for a file, for several searches
 script() {
 	perf script -F comm,event,trace -i "$1" > "$dir/script" 2> /dev/null ||
 		fail "perf script cannot read $1"
@@ -25,7 +25,7 @@ is_listed() {
 	perf persistent list | grep -q "^$1 "
 }
 
-# Few samples: the execs must not be overwritten however long the tests take.
+# Few samples, so that the execs are not overwritten in a long test.
 start() {
 	must perf record --persistent="$name" -a -e $exec_event -e cpu-clock/freq=9/ -g -m 512
 }
@@ -104,7 +104,7 @@ test_stat() {
 	perf stat -x, -o "$dir/stat" -e "persistent/$name/" -- sh -c "$prog; $prog; $prog" \
 		> /dev/null 2>&1
 	count=$(grep $exec_event "$dir/stat" | cut -d, -f1)
-	# The shell's own exec, and whatever else runs here.
+	# The shell's own exec counts, too, and other execs may.
 	if [ "$count" -lt 4 ] || [ "$count" -ge 35 ]
 	then
 		fail "it counts '$count' execs of 4"
@@ -117,7 +117,7 @@ test_stat() {
 }
 
 test_stop() {
-	begin "What was stopped is gone"
+	begin "A stopped session is gone"
 	stop
 	is_listed "$name" && fail "it is still listed"
 	must_fail "$name" perf persistent dump "$name" -o "$dir/x"
@@ -127,7 +127,7 @@ test_stop() {
 }
 
 test_loop() {
-	begin "A session overwrites the oldest, says so, and tears nothing"
+	begin "A session overwrites the oldest records, says so, and tears none"
 	must perf record --persistent="$name" -a -e cpu-clock -c 5000000 -g -m 1
 	for i in 1 2 3 4 5
 	do
@@ -135,7 +135,7 @@ test_loop() {
 		must perf persistent dump "$name" -o "$dir/data"
 		perf script -i "$dir/data" > /dev/null 2> "$dir/err" ||
 			fail "snapshot $i is unreadable"
-		# On a slow machine a map may take too long to read, which is no tear.
+		# On a slow machine reading a map may time out, which is no tear.
 		grep -qiE "unknown|invalid|corrupt|found .* (bad|unordered)|lost" "$dir/err" &&
 			fail "snapshot $i: $(cat "$dir/err")"
 	done
@@ -162,7 +162,7 @@ test_until_full() {
 }
 
 test_names() {
-	begin "A name that cannot be one, means something else or is taken is refused"
+	begin "A name that is invalid, taken or means something else is refused"
 	for bad in Web 1a a.b a/b period cpu event id
 	do
 		must_fail "$bad" perf record --persistent=$bad -a -e cpu-clock
@@ -185,7 +185,7 @@ test_names() {
 }
 
 test_refused() {
-	begin "What cannot mean anything is refused by name"
+	begin "Options that make no sense are refused by name"
 	for option in "-o $dir/x" "--switch-output" "--control fd:1" "--max-size 1M"
 	do
 		# shellcheck disable=SC2086
@@ -231,7 +231,7 @@ test_refused() {
 }
 
 test_half_done() {
-	begin "Nothing stays of a session that could not be set up whole"
+	begin "A session that cannot be set up as a whole leaves nothing behind"
 	must_fail "no_such_field" perf record --persistent="$name-2" -a -e cpu-clock \
 		-e $exec_event --filter 'no_such_field == 1'
 	is_listed "$name-2" && fail "something was left"
@@ -239,11 +239,11 @@ test_half_done() {
 }
 
 test_output() {
-	begin "An output that cannot be written is named, and no part of it stays"
+	begin "An output that cannot be written is named, and no part of it is left"
 	must_fail "$dir/none/x" perf persistent dump "$name" -o "$dir/none/x"
 	must_fail "/dev/null" perf persistent dump "$name" -o /dev/null
 	must_fail "/proc/x" perf persistent dump "$name" -o /proc/x
-	# A limit on the size of files does what a full disk does.
+	# A limit on the size of files has the effect of a full disk.
 	limit="trap '' XFSZ; ulimit -f 4; exec perf"
 	mkdir "$dir/full"
 	must_fail "$dir/full/x" sh -c "$limit persistent dump $name -o $dir/full/x"

@@ -2,7 +2,7 @@
 # perf persistent add and drop: targets of a session that goes on (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
-# What is measured is known exactly, also of threads that start and end meanwhile.
+# The counts are known exactly, also of threads that start and end meanwhile.
 
 # shellcheck source=lib/persistent.sh disable=SC2154
 . "$(dirname "$0")"/lib/persistent.sh
@@ -29,19 +29,19 @@ take_back() {
 	restore
 }
 
-# What the session has counted
+# The count of the session
 count() {
 	perf persistent read -x, "$name" 2> /dev/null | awk -F, -v e=$call '$3 == e { print $1 }'
 }
 
-# A session of a task that does nothing: start_idle PERF OPTION...
+# start_idle PERF OPTION...: start a session of an idle task
 start_idle() {
 	sleep 1000 &
 	idle=$!
 	must "$@" -p $idle
 }
 
-# relay PROCESSES: threads that start others and end, as fast as they can
+# relay PROCESSES: run threads that start others and end, as fast as they can
 relay() {
 	rm -f "$dir/called"
 	perf test -w relay $calls "$1" > "$dir/called" &
@@ -54,13 +54,13 @@ has_called() {
 	[ "$(grep -c called "$dir/called")" -eq "$1" ]
 }
 
-# called N: the relay has called for the Nth time, each time as often
+# called N: have the relay make its calls, for the Nth time
 called() {
 	kill -USR1 "$relay"
 	wait_for has_called "$1" || fail "the relay does not call"
 }
 
-# test_exact PROCESSES OPTION...
+# test_exact PROCESSES OPTION...: in each round, expect exactly $calls
 test_exact() {
 	start_idle perf stat --persistent="$name" -e $call
 	relay "$1"
@@ -96,7 +96,7 @@ test_descendants() {
 	test_exact 3 --descendants
 }
 
-# waiting COMMAND...: a process that does it when it is told to. A shell makes the call
+# waiting COMMAND...: run it in a process that waits for go(). A shell makes one call
 # itself when it starts.
 waiting() {
 	rm -f "$dir/go" "$dir/begun"
@@ -110,7 +110,7 @@ go() {
 	wait "$waiting" || fail "the process fails"
 }
 
-# instances NAME
+# instances NAME: the number of instances of a session
 instances() {
 	cat "$pmu/ids/$(perf persistent list -x, "$1" | cut -d, -f2)/instances"
 }
@@ -130,7 +130,7 @@ test_children() {
 	finish
 }
 
-# test_samples PERF OPTION...
+# test_samples PERF OPTION...: expect 30 samples
 test_samples() {
 	start_idle perf record --persistent="$name" -c 1 -m 64 "$@"
 	waiting "exec perf bench syscall basic -l 30"
@@ -148,7 +148,7 @@ test_samples() {
 }
 
 test_recording() {
-	begin "What is recorded of it has names, a buffer, its group and its filter"
+	begin "Samples of an added process have names, a buffer, the group and the filter"
 	test_samples -e $call
 	test_samples --per-thread -e $call
 	test_samples -e "{$call,syscalls:sys_enter_write}:S"
@@ -158,7 +158,7 @@ test_recording() {
 	finish
 }
 
-# expect_samples NUMBER FILE
+# expect_samples NUMBER FILE: of the calls, in a perf.data file
 expect_samples() {
 	perf script -F comm,event -i "$2" > "$dir/samples" 2> "$dir/err" ||
 		fail "$2 is unreadable: $(cat "$dir/err")"
@@ -175,7 +175,7 @@ test_flushed() {
 		waiting "exec perf bench syscall basic -l 30"
 		must perf persistent add --pid $waiting "$name"
 		go
-		must_fail "$dir/log was begun before processes were added" \
+		must_fail "$dir/log was started before processes were added" \
 			perf persistent flush -o "$dir/log" --max-size 1G --until-full "$name"
 		must_succeed "renamed $dir/log to $dir/log.1" \
 			perf persistent flush -o "$dir/log" "$name"
@@ -190,13 +190,13 @@ test_flushed() {
 	finish
 }
 
-# is_comm NAME PID
+# is_comm NAME PID: true if the process has that name
 is_comm() {
 	[ "$(cat "/proc/$2/comm")" = "$1" ]
 }
 
 test_dropped() {
-	begin "What is dropped leaves no samples that perf cannot tell the event of"
+	begin "A dropped process leaves no samples whose event perf cannot tell"
 	sleep 1000 &
 	idle=$!
 	waiting "perf bench syscall basic -l 30; exec sleep 1000"
@@ -216,7 +216,7 @@ test_dropped() {
 }
 
 test_dropped_log() {
-	begin "What is left in a buffer with samples of what was dropped is in the next log"
+	begin "Other samples in a buffer of a dropped process are in the next log"
 	bench="taskset 1 perf bench syscall basic -l 30"
 	waiting "$bench; exec sleep 1000"
 	stays=$waiting
@@ -238,9 +238,9 @@ test_dropped_log() {
 	finish
 }
 
-# Both have their samples in the same buffers, which perf asks the first one about.
+# Both processes write to the same buffers, which perf looks up by the first one.
 test_followed() {
-	begin "Whoever reads a session goes on when one of its processes is dropped"
+	begin "A reader of a session goes on when one of its processes is dropped"
 	for dropped in first second
 	do
 		[ $dropped = second ] && waiting "exec perf bench syscall basic -l 30"
@@ -253,7 +253,7 @@ test_followed() {
 		follower=$!
 		wait_for [ -s "$dir/followed" ] || fail "it does not start: $(cat "$dir/follow")"
 		must perf persistent drop --pid $idle "$name"
-		# It looks into the buffers ten times a second.
+		# perf reads the buffers ten times a second.
 		sleep 0.5
 		[ -e "/proc/$follower/fd/0" ] || fail "$dropped: it ends: $(cat "$dir/follow")"
 		go
@@ -272,7 +272,7 @@ test_followed() {
 }
 
 test_left() {
-	begin "Whoever reads a session ends when those that were not dropped have exited"
+	begin "A reader of a session ends when all processes that were not dropped have exited"
 	sleep 1000 &
 	idle=$!
 	waiting true
@@ -290,7 +290,7 @@ test_left() {
 	finish
 }
 
-# add_and_drop PID: until the file is gone
+# add_and_drop PID: repeat until $dir/change is gone
 add_and_drop() {
 	while [ -e "$dir/change" ]
 	do
@@ -332,7 +332,7 @@ test_opened() {
 	finish
 }
 
-# replace PID PID: again and again the one that is measured, until the file is gone
+# replace PID PID: swap the measured process until $dir/change is gone
 replace() {
 	while [ -e "$dir/change" ]
 	do
@@ -342,7 +342,7 @@ replace() {
 	done > "$dir/changed" 2>&1
 }
 
-# may_find_none COMMAND...: it succeeds, or finds that all it would read was dropped
+# may_find_none COMMAND...: expect success, or that all targets were dropped
 may_find_none() {
 	"$@" > "$dir/out" 2>&1 || grep -q "its targets were dropped meanwhile" "$dir/out" ||
 		fail "'$*' fails: $(cat "$dir/out")"
@@ -366,7 +366,7 @@ test_replaced() {
 }
 
 test_disabled() {
-	begin "It is disabled as the session is"
+	begin "An added process is disabled if the session is"
 	start_idle perf stat --persistent="$name" -e $call
 	must perf persistent disable "$name"
 	waiting "perf bench syscall basic -l 30"
@@ -383,7 +383,7 @@ is_zombie() {
 	grep -q "^State:.Z" "/proc/$(cat "$dir/zombie")/status"
 }
 
-# start_busy: a process with many threads, which are stopped
+# start_busy: start a process with many threads, and stop it
 start_busy() {
 	perf bench futex hash -t 64 -r 1000 > /dev/null 2>&1 &
 	busy=$!
@@ -402,7 +402,7 @@ end_busy() {
 	wait $busy 2> /dev/null
 }
 
-# start_adding: until some of the threads were added, and maybe not all
+# start_adding: add the threads in the background, and wait for the first ones
 start_adding() {
 	file="$pmu/ids/$(perf persistent list -x, "$name" | cut -d, -f2)/instances"
 	looks=1000000
@@ -415,7 +415,7 @@ start_adding() {
 	done
 }
 
-# test_signal SIGNAL: before all threads were added, which may take some rounds
+# test_signal SIGNAL: send it before all threads were added; may take some rounds
 test_signal() {
 	for _ in $(seq 20)
 	do
@@ -429,14 +429,14 @@ test_signal() {
 }
 
 test_interrupted() {
-	begin "Nothing is added if it is interrupted"
+	begin "Nothing is added if the command is interrupted"
 	start_idle perf stat --persistent="$name" -e $call
 	had=$(instances "$name")
 	start_busy
-	# The shell ignores SIGINT for what it runs in the background.
+	# SIGINT is not tested: the shell ignores it in background commands.
 	test_signal HUP
 	test_signal TERM
-	# With nohup it is added all the same.
+	# With nohup the threads are added all the same.
 	(
 		trap "" HUP
 		start_adding
@@ -468,14 +468,14 @@ test_limits() {
 	finish
 }
 
-# other: a process that calls when it is told to, if it has the number in $busy
+# other: make calls after go(), in a process whose pid is $busy
 other() {
 	read -r self _ < /proc/self/stat
 	[ "$self" -eq "$busy" ] || exit
 	exec sh -c "until [ -e $dir/go ]; do sleep 0.1; done; exec perf bench syscall basic -l 30"
 }
 
-# End the process, and start one that has its number.
+# End the process, and start one with its pid.
 recycle() {
 	end_busy
 	for _ in $(seq 2000)
@@ -489,7 +489,7 @@ recycle() {
 	return 1
 }
 
-# catch: stop adding threads in the middle, which may take some rounds
+# catch: stop adding threads half-way, which may take some rounds
 catch() {
 	for _ in $(seq 20)
 	do
@@ -506,7 +506,7 @@ catch() {
 	return 1
 }
 
-# Threads were looked for before, and are opened by their numbers after that.
+# perf looks for threads first, and then opens them by their pids.
 test_recycled() {
 	begin "Nothing is measured of a process that has the number of one that ended"
 	if [ ! -w $sysctl/ns_last_pid ]
@@ -514,7 +514,7 @@ test_recycled() {
 		set -- /proc/[0-9]*
 		[ $# -lt 300 ] || { skip "no number can be had again soon"; return; }
 		echo 600 > $sysctl/pid_max
-		# The first 300 are given once.
+		# The first 300 pids are used only once.
 		until [ "$(sh -c "echo \$\$")" -gt 300 ]
 		do
 			:
@@ -538,7 +538,7 @@ test_recycled() {
 	finish
 }
 
-# Processes that start others and end at once
+# Processes start others and end at once.
 test_ended() {
 	begin "A warning says how many processes ended that may have left others"
 	start_idle perf stat --persistent="$name" -e $call
@@ -548,17 +548,17 @@ test_ended() {
 	for _ in $(seq 50)
 	do
 		must perf persistent add --descendants --pid $busy "$name"
-		grep -q "^[1-9][0-9]* of the processes ended while" "$dir/out" && break
+		grep -q "^[1-9][0-9]* of the processes exited while" "$dir/out" && break
 		must perf persistent drop --pid $busy "$name"
 	done
-	and_says "^[1-9][0-9]* of the processes ended while"
+	and_says "^[1-9][0-9]* of the processes exited while"
 	end_busy
 	kill $idle
 	stop
 	finish
 }
 
-# A process that is nobody's and, by the same number, root's, in turn
+# A process alternates with one of root's that has the same pid
 start_setuid() {
 	chmod 755 "$dir"
 	shell=$(command -v sh)
@@ -613,14 +613,14 @@ test_nothing() {
 	had=$(instances "$name")
 	waiting true
 	must_fail "no such process" perf persistent add --pid "$waiting,99999999" "$name"
-	# It has ended and is not waited for.
+	# The zombie has exited and is not reaped.
 	sh -c "sleep 1 & echo \$! > $dir/zombie; exec sleep 1000" &
 	parent=$!
 	wait_for [ -s "$dir/zombie" ]
 	wait_for is_zombie
 	must_fail "no such process" \
 		perf persistent add --pid "$waiting" --pid "$(cat "$dir/zombie")" "$name"
-	must_fail "measures it already" perf persistent add --pid "$waiting,$idle" "$name"
+	must_fail "already measures it" perf persistent add --pid "$waiting,$idle" "$name"
 	[ "$(instances "$name")" -eq "$had" ] || fail "something was added"
 	must perf persistent add --descendants --pid "$waiting,$parent" "$name"
 	go
@@ -637,8 +637,8 @@ test_refused() {
 	must_fail "measures CPUs" perf persistent drop --pid $$ "$name-2"
 	must_fail "does not follow children" perf persistent add --pid $$ --descendants "$name"
 	must_fail "does not measure process $$" perf persistent drop --pid "$idle,$$" "$name"
-	must_fail "use numbers of processes" perf persistent add --pid 1,x "$name"
-	must_fail "use numbers of processes" perf persistent add --pid 0 "$name"
+	must_fail "use process ids" perf persistent add --pid 1,x "$name"
+	must_fail "use process ids" perf persistent add --pid 0 "$name"
 	must_fail "no session named" perf persistent add --pid $$ "$name-3"
 	must_fail "Error: name one session, and processes with -p" perf persistent add "$name"
 	must perf persistent set --mode 0644 "$name"

@@ -11,12 +11,12 @@ exec=sched:sched_process_exec
 exit=sched:sched_process_exit
 changed="^$name: id [0-9]* changed$"
 
-# The sum of what an event has counted
+# count EVENT: the sum of its counts
 count() {
 	perf persistent read -x ';' "$name" | grep ";$1;" | cut -d ';' -f 1
 }
 
-# All programs that run meanwhile, those of the test too
+# counts EVENT: expect 10 more; other programs, also the test's, may add to them
 counts() {
 	first=$(count "$1")
 	run_programs 10
@@ -31,7 +31,7 @@ counts_nothing() {
 	[ "$second" -eq "$first" ] || fail "$1 counts $((second - first))"
 }
 
-# has_filter EVENT FILTER: each instance of it, or none with an empty one
+# has_filter EVENT FILTER: expect it in each instance; empty for no filter
 has_filter() {
 	perf persistent list -v "$name" | sed -n "/ member [0-9]*: $1/,/ member /{/instance/p}" \
 		> "$dir/list"
@@ -115,7 +115,7 @@ test_by_number() {
 }
 
 test_controller() {
-	begin "Who may control a session and not read it sets a filter"
+	begin "A user who may control a session, but not read it, can set a filter"
 	if ! { [ "$(id -u)" -eq 0 ] && as_nobody true 2> /dev/null; }
 	then
 		skip "needs root and su"
@@ -134,7 +134,7 @@ test_controller() {
 	finish
 }
 
-# One text for three tracepoints, two of which have the field
+# One filter for three tracepoints, of which two have the field
 test_all_or_none() {
 	begin "A filter that one event of three does not take leaves all as they were"
 	must perf stat --persistent="$name-3" -a -e $exec -e sched:sched_switch -e $exit
@@ -148,17 +148,17 @@ test_all_or_none() {
 	must_fail "invalid filter 'prev_pid' for 'sched:sched_switch'" \
 		perf persistent set "$name-3" --event sched:sched_switch --filter prev_pid
 	must perf persistent set "$name-3" --event sched:sched_switch --filter 'prev_pid == 1'
-	must_fail "there are different filters, \"common_pid == 7\" and \"prev_pid == 1\"" \
+	must_fail "the current filters differ: \"common_pid == 7\" and \"prev_pid == 1\"" \
 		perf persistent set "$name-3" --add-filter 'common_pid > 1'
 	stop "$name-3"
 	finish
 }
 
 test_refused() {
-	begin "What cannot be is named, and changes nothing"
+	begin "Invalid changes are named, and change nothing"
 	must_fail "'cpu-clock/freq=1/' is not a tracepoint: only tracepoints take filters" \
 		perf persistent set "$name" --event cpu-clock/freq=1/ --filter 'pid == 1' --ttl 1h
-	must_fail "'$exec' does not sample by a period or frequency" \
+	must_fail "'$exec' does not sample with a period or frequency" \
 		perf persistent set "$name" --event $exec --period 7 --ttl 1h
 	must_fail "'cpu-clock/freq=1/' was started with a frequency: use --freq" \
 		perf persistent set "$name" --event cpu-clock/freq=1/ --period 1000000
@@ -172,9 +172,9 @@ test_refused() {
 		perf persistent disable "$name" --event 99
 	for bad in 0 -1 1x "" 99999999999999999999
 	do
-		must_fail "^invalid number '$bad' of --period: use one from 1$" \
+		must_fail "^invalid number '$bad' for --period: use 1 or more$" \
 			perf persistent set "$name" --period "$bad"
-		must_fail "^invalid number '$bad' of --freq: use one from 1$" \
+		must_fail "^invalid number '$bad' for --freq: use 1 or more$" \
 			perf persistent set "$name" --freq "$bad"
 	done
 	must_fail "cannot use --period with --freq" \
@@ -196,13 +196,13 @@ test_no_tracepoint() {
 	must perf stat --persistent="$name-2" -a -e context-switches
 	must_fail "session '$name-2' has no tracepoint: only tracepoints take filters" \
 		perf persistent set "$name-2" --filter 'pid == 1'
-	must_fail "no event of session '$name-2' samples by a period or frequency" \
+	must_fail "no event of session '$name-2' samples with a period or frequency" \
 		perf persistent set "$name-2" --period 10
 	stop "$name-2"
 	finish
 }
 
-# samples SESSION
+# samples SESSION: the number of samples in a dump
 samples() {
 	perf persistent dump "$1" -o "$dir/data" > "$dir/out" 2>&1 || fail "$(cat "$dir/out")"
 	perf script -f -i "$dir/data" -F event 2> /dev/null | grep -c cpu-clock
@@ -213,7 +213,7 @@ has_samples() {
 	[ "$(samples "$1")" -ge "$2" ]
 }
 
-# Two a second become hundreds.
+# The rate goes from two a second to hundreds.
 test_freq() {
 	begin "A clock that was started with a frequency gets another one"
 	must_succeed "$changed" perf persistent set "$name" --freq 500
@@ -223,7 +223,7 @@ test_freq() {
 }
 
 test_period() {
-	begin "One that was started with a period gets another one"
+	begin "An event that was started with a period gets another one"
 	must perf record --persistent="$name-p" -a -m 64 -e cpu-clock/period=1000000000/
 	must_fail "was started with a period: use --period" \
 		perf persistent set "$name-p" --freq 500
@@ -244,7 +244,7 @@ test_disable() {
 }
 
 test_exited() {
-	begin "What has exited cannot be enabled or changed, and is disabled and stopped"
+	begin "Exited tasks cannot be enabled or changed, but disabled and stopped"
 	sleep 1000 &
 	pid=$!
 	must perf stat --persistent="$name-task" -p $pid -e $exec

@@ -2,7 +2,7 @@
 # perf persistent clear (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
-# Counts and buffers begin anew, and nobody who reads already loses anything.
+# Counts and buffers start anew, and no current reader loses anything.
 
 # shellcheck source=lib/persistent.sh disable=SC2154
 . "$(dirname "$0")"/lib/persistent.sh
@@ -23,7 +23,7 @@ clear_it() {
 	must_succeed "^$name: id [0-9]* cleared$" perf persistent clear "$name"
 }
 
-# expect_execs FILE NUMBER: so many of the program, each with its name and once
+# expect_execs FILE NUMBER: of the program, with names, none twice
 expect_execs() {
 	perf script -i "$1" 2> "$dir/err" | grep "$exec_event: *filename=$prog " > "$dir/execs"
 	grep -qiE "unknown|invalid|corrupt|found .* (bad|unordered)" "$dir/err" &&
@@ -53,7 +53,7 @@ test_dump() {
 }
 
 test_overwritten() {
-	begin "What was overwritten since then is told, and nothing of before"
+	begin "Records overwritten since then are reported, and no earlier ones"
 	must perf record --persistent="$name" -a -e cpu-clock -c 100000 -m 1
 	sleep 1
 	must perf persistent disable "$name"
@@ -91,13 +91,13 @@ test_names() {
 	finish
 }
 
-# The value in this column of the CSV that is read of the execs
+# The count of execs in the CSV of perf persistent read
 count() {
 	perf persistent read -x ';' "$name" | grep ";$exec_event;" | cut -d ';' -f 1
 }
 
 test_counts() {
-	begin "Counts begin anew for who reads them then, and go on for who does already"
+	begin "Counts start anew for new readers, and go on for those who read already"
 	must perf stat --persistent="$name" -a -e $exec_event
 	must_succeed "started [0-9.]* seconds ago:" perf persistent read "$name"
 	run_programs 50
@@ -109,7 +109,7 @@ test_counts() {
 	run_programs 50
 	[ "$(count)" -ge 100 ] || fail "$(count) before"
 	clear_it
-	# perf itself is an exec each time.
+	# Each perf is an exec itself.
 	[ "$(count)" -lt 50 ] || fail "$(count) after"
 	touch "$dir/go"
 	wait $pid || fail "perf stat fails"
@@ -125,7 +125,7 @@ test_counts() {
 	finish
 }
 
-# What a follower runs: ready when it does, done when it is told
+# Run a follower that creates $dir/ready and waits for $dir/done
 follow_until_done() {
 	rm -f "$dir/ready" "$dir/done"
 	perf record -e "persistent/$name/" "$@" -o "$dir/followed" -- \
@@ -142,7 +142,7 @@ end_follower() {
 }
 
 test_follower() {
-	begin "Whoever follows a session that is cleared meanwhile loses and repeats nothing"
+	begin "A follower of a session that is cleared neither loses nor repeats records"
 	start
 	run_programs 5
 	follow_until_done
@@ -166,7 +166,7 @@ lost() {
 }
 
 test_full() {
-	begin "A discard session has room again, and what it had lost is no more told"
+	begin "A discard session has room again, and its earlier losses are not reported again"
 	must perf record --persistent="$name,discard" -a -e cpu-clock -c 1000000 -m 1
 	sleep 1
 	must perf persistent disable "$name"
@@ -187,7 +187,7 @@ test_full() {
 }
 
 test_flush() {
-	begin "A log has what came since then, and what was lost since then"
+	begin "A log has the records and the losses since then"
 	must perf record --persistent="$name,discard" -a -e $exec_event -m 64
 	run_programs 5
 	must perf persistent flush -o "$dir/log" "$name"
@@ -216,7 +216,7 @@ test_flush() {
 }
 
 test_gap() {
-	begin "Whoever follows a discard session is told what was taken from them, if anything"
+	begin "A follower of a discard session is told of records that were taken, if any"
 	must perf record --persistent="$name,discard" -a -e $exec_event -m 64
 	follow_until_done
 	run_programs 10
@@ -248,7 +248,7 @@ test_consumer() {
 }
 
 test_several() {
-	begin "Several are cleared, or all, and what cannot be is named"
+	begin "Several or all sessions are cleared, and those that cannot be are named"
 	start
 	start -2
 	must_succeed "^$name: id [0-9]* cleared$" perf persistent clear "$name" "$name-2"

@@ -11,7 +11,7 @@ start() {
 	must perf record --persistent="$1" -a -e cpu-clock/freq=9/ -e context-switches -m 16
 }
 
-# The sum of what an event has counted
+# count EVENT: the sum of its counts
 count() {
 	perf persistent read -x, "$name" | grep ",$1," | cut -d, -f1
 }
@@ -38,8 +38,8 @@ test_read() {
 	finish
 }
 
-# calls N: a process that makes so many in a child when it is told to, and then one. A shell
-# makes one when it starts.
+# calls N: run a process that waits, makes N calls in a child, and then one itself. A shell
+# makes one call when it starts.
 calls() {
 	sh -c ": > $dir/begun.$1; until [ -e $dir/go ]; do sleep 0.1; done
 	       perf bench syscall basic -l $1; exec perf bench syscall basic -l 1" > /dev/null &
@@ -93,12 +93,12 @@ test_shared_counters() {
 	finish
 }
 
-# Since boot
+# The time since boot
 centiseconds() {
 	cut -d ' ' -f 1 /proc/uptime | tr -d .
 }
 
-# Stop it when it has begun, for longer than a second.
+# Stop perf when it has started to write, for longer than a second.
 test_progress() {
 	begin "A dump that takes longer than a second shows how far it is"
 	progress='[0-9.]* of [0-9.]* MB written'
@@ -106,7 +106,7 @@ test_progress() {
 	do
 		perf persistent dump "$name" -o "$dir/data" > "$dir/out" 2>&1 &
 		pid=$!
-		# It runs in slices, so that it is stopped as soon as it has its file.
+		# Run perf in slices, so that it is stopped as soon as it has its file.
 		while [ -e "/proc/$pid/exe" ] && kill -STOP $pid 2> /dev/null
 		do
 			set -- "$dir/data".??????
@@ -129,14 +129,14 @@ test_progress() {
 }
 
 test_perf_list() {
-	begin "perf list shows what runs, and whose it is"
+	begin "perf list shows sessions and their owners"
 	must_succeed "persistent/$name/ .*Persistent event" perf list persistent
 	and_says "Session [0-9]* of root: cpu-clock context-switches"
 	must_succeed "persistent/$name/" perf list --raw-dump pmu
 	finish
 }
 
-# complete WORD...: what the shell would offer after these words
+# complete WORD...: print the completions after these words
 complete_perf() {
 	bash -c '
 		. "$0"
@@ -178,7 +178,7 @@ test_completion() {
 }
 
 test_trace() {
-	begin "perf trace names what is asked of the kernel"
+	begin "perf trace shows the ioctls of persistent events by name"
 	case $(uname -m) in
 	x86_64 | i?86)
 		;;
@@ -198,7 +198,7 @@ test_trace() {
 }
 
 test_errors() {
-	begin "What is wrong is said of what was typed, and the rest is done"
+	begin "Errors quote the argument as typed, and the other arguments are handled"
 	for command in read enable disable stop
 	do
 		must_fail "no session named 'no-such' (see 'perf persistent list')" \
@@ -212,8 +212,10 @@ test_errors() {
 	for command in enable disable stop
 	do
 		must_fail "Usage: perf persistent $command" perf persistent $command
-		must_fail "Error: give one of these" perf persistent $command --mine "$name"
-		must_fail "Error: give one of these" perf persistent $command --mine --all
+		must_fail "Error: give either names, --mine or --all" \
+			perf persistent $command --mine "$name"
+		must_fail "Error: give either names, --mine or --all" \
+			perf persistent $command --mine --all
 	done
 	must_fail "'no-such'" perf persistent read no-such "$name"
 	and_says "context-switches"
@@ -234,7 +236,7 @@ test_stop() {
 	and_says "^$long: id $((id)) stopped$"
 	[ -e "$pmu/events/$name" ] && fail "$name is still there"
 	[ -e "$pmu/events/$long" ] && fail "$long is still there"
-	# Whoever tries this may have others that they want to keep.
+	# Do not stop other sessions, which the user may want to keep.
 	if [ -z "$(ls "$pmu/ids")" ]
 	then
 		start "$name"
@@ -248,7 +250,7 @@ test_stop() {
 	finish
 }
 
-# What does not fit a pipe is printed, and asked for, when that has been read.
+# The output exceeds a pipe: perf reads the rest after the session ended.
 test_end() {
 	begin "A session that ends while it is read is an error, and the reason is named"
 	events=$(awk -v label="$(printf %0200d 0)" 'BEGIN {

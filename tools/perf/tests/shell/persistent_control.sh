@@ -2,7 +2,7 @@
 # perf persistent control (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
-# What is done to sessions while they run, and who may do it.
+# Control of running sessions, and the permissions for it.
 
 # shellcheck source=lib/persistent.sh disable=SC2154
 . "$(dirname "$0")"/lib/persistent.sh
@@ -11,9 +11,9 @@ paranoid=/proc/sys/kernel/perf_event_paranoid
 was_paranoid=$(cat $paranoid)
 nobody=$(id -u nobody)
 mine="u$nobody-$name"
-# What a user writes
+# A file that a user writes
 agent=/tmp/__perf_test.agent.$$
-# The end of what a user is told who may not read, and who may not control
+# The end of the error for users who may not read, and who may not control
 way="needs CAP_PERFMON, or the right r, which 'perf persistent set $name --mode 0004' gives$"
 may="$(echo "$way" | sed "s/ r,/ w,/; s/0004/0002/")"
 
@@ -32,18 +32,18 @@ start() {
 	must perf record --persistent="$1" -a -e cpu-clock/freq=9/ -e context-switches -m 16
 }
 
-# The sum of what an event has counted
+# count EVENT: the sum of its counts
 count() {
 	perf persistent read -x, "$name" | grep ",$1," | cut -d, -f1
 }
 
-# All that the list says of the session
+# list_one: the whole entry of the session
 list_one() {
 	perf persistent list -v | sed -n "/^$name /,/^[a-z]/p" | sed '1!{/^[a-z]/d}'
 }
 
 test_disable() {
-	begin "What is disabled counts nothing until it is enabled, and says so"
+	begin "A disabled session counts nothing until it is enabled, and says so"
 	must_succeed "^$name: id [0-9]* disabled$" perf persistent disable "$name"
 	must_succeed "^$name: id [0-9]* disabled$" perf persistent disable "$name"
 	list_one > "$dir/list"
@@ -63,7 +63,7 @@ test_disable() {
 }
 
 test_offline() {
-	begin "What is on a CPU that is offline is read, disabled and enabled with the rest"
+	begin "Events of an offline CPU are read, disabled and enabled with the rest"
 	for cpu in /sys/devices/system/cpu/cpu[1-9]*/online
 	do
 		[ -w "$cpu" ] && break
@@ -87,14 +87,14 @@ test_offline() {
 	finish
 }
 
-# The value that the list prints of the session as CSV in this column
+# The value in this column of the session's CSV line
 column() {
 	perf persistent list -x ';' | grep "^$name;" | cut -d ';' -f "$1"
 }
 
 test_all() {
-	begin "--all and --mine act on all of them, on each in a line"
-	# Whoever tries this may have others that they want to keep.
+	begin "--all and --mine act on all sessions, with a line for each"
+	# Do not stop other sessions, which the user may want to keep.
 	if [ "$(ls "$pmu/events")" != "$name" ]
 	then
 		skip "there are other sessions"
@@ -137,7 +137,7 @@ test_set() {
 }
 
 test_set_errors() {
-	begin "What cannot be set is named, and nothing is set"
+	begin "Invalid settings are named, and nothing is set"
 	for bad in 0 -1 1x 1hh "" 99999999999999999999
 	do
 		must_fail "^--ttl $bad: invalid ttl: use e.g. 90s, 15m, 2h$" \
@@ -169,9 +169,9 @@ test_set_errors() {
 	finish
 }
 
-# What the manual says of an agent without capabilities
+# As the manual describes it for an agent without capabilities
 test_delegate() {
-	begin "Who is in the group of a session reads and dumps it, and does no more"
+	begin "The group of a session can read and dump it, and no more"
 	can_be_nobody || return
 	echo 2 > $paranoid
 	must_fail "^cannot read session '$name': owned by root; $way" \
@@ -196,9 +196,9 @@ test_delegate() {
 	finish
 }
 
-# The mode bit x opens the session, and none of its instances.
+# The mode bit x permits to open the session, but none of its instances.
 test_borrower() {
-	begin "Who may only borrow the counters is told that reading needs the right r"
+	begin "A user who may only borrow the counters is told that reading needs the right r"
 	can_be_nobody || return
 	must perf persistent set "$name" --mode 0001
 	needs="^cannot read session '$name': owned by root; $(echo "$way" | sed s/0004/0005/)"
@@ -214,7 +214,7 @@ test_borrower() {
 }
 
 test_controller() {
-	begin "Who may control a session and not read it does so, and no more"
+	begin "A user who may control a session, but not read it, can do that and no more"
 	can_be_nobody || return
 	echo 2 > $paranoid
 	start "$name-2"
@@ -237,7 +237,7 @@ test_controller() {
 }
 
 test_events_change() {
-	begin "Who may not read a session controls it while events of it come and go"
+	begin "A user who may not read a session controls it while its events come and go"
 	can_be_nobody || return
 	start "$name-2"
 	must perf persistent set "$name-2" --mode 0002
@@ -251,7 +251,7 @@ test_events_change() {
 		return
 	fi
 	echo 2 > $paranoid
-	# The first time that it asks, an event is missing.
+	# An event is missing the first time that perf reads the list.
 	(head -n 1 "$dir/types"; sleep 0.5) > "$dir/fifo" &&
 		cat "$dir/types" > "$dir/fifo" &
 	must_succeed "^$name-2: id [0-9]* disabled$" as_nobody perf persistent disable "$name-2"
@@ -267,13 +267,13 @@ has_mark() {
 }
 
 test_mark() {
-	begin "A mark is a record in the buffers of whoever asked for marks"
+	begin "A mark is a record in the buffers of sessions that record marks"
 	if ! perf check feature -q libtraceevent
 	then
 		skip "this perf has no tracepoints"
 		return
 	fi
-	unseen="no session has the event perf_persistent:persistent_mark"
+	unseen="no session records the event perf_persistent:persistent_mark"
 	has_mark || must_succeed "$unseen" perf persistent mark "$name" "nobody sees it"
 	must perf record --persistent="$name-marks" -a -m 16 -e perf_persistent:persistent_mark
 	must_succeed "^$name-marks: id [0-9]* marked$" \
@@ -283,7 +283,7 @@ test_mark() {
 	must perf persistent dump "$name-marks" -o "$dir/data"
 	must_succeed "persistent_mark: .*release 1.2 is out" perf script -i "$dir/data"
 	and_says "persistent_mark: .*and so is 1.3"
-	invalid="^cannot mark session '$name': use a text of 1 to 255 bytes without tabs, ends"
+	invalid="^cannot mark session '$name': use 1 to 255 bytes of text without tabs, newlines"
 	must_fail "$invalid" perf persistent mark "$name" ""
 	long=$(printf "%0256d" 0)
 	must_fail "$invalid" perf persistent mark "$name" "$long"
@@ -296,7 +296,7 @@ test_mark() {
 	finish
 }
 
-# The lines of CSV that 'perf persistent read -x' prints, as its manual says them
+# The CSV of 'perf persistent read -x', as described in the manual
 csv_is_valid() {
 	awk -F ';' '
 	NF != 10 { exit 1 }
@@ -305,7 +305,7 @@ csv_is_valid() {
 	$8 !~ /^[0-9]*$/ || $9 !~ /^[0-9]*$/ || $10 !~ /^(\/.*)?$/ { exit 1 }' "$1"
 }
 
-# Metrics after their HELP and TYPE, all samples of one together, none twice, EOF at the end
+# HELP and TYPE come before the samples of a metric, which are adjacent and unique; EOF is last
 openmetrics_is_valid() {
 	awk '
 	function bad(why) { print why ": " $0; failed = 1; exit 1 }
@@ -337,7 +337,7 @@ openmetrics_is_valid() {
 }
 
 test_read_all() {
-	begin "Without names, all are read that the caller may read"
+	begin "Without names, all sessions are read that the caller may read"
 	start "$name-2"
 	must_succeed "^$name, id " perf persistent read
 	and_says "^$name-2, id "
@@ -345,7 +345,7 @@ test_read_all() {
 	if can_be_nobody
 	then
 		echo -1 > $paranoid
-		# Others may be there that anybody may read.
+		# Other sessions may be readable by everybody.
 		case $(ls "$pmu/events") in
 		"$name
 $name-2")
@@ -364,7 +364,7 @@ $name-2")
 }
 
 test_own_name() {
-	begin "A user finds their own by the name that they gave it"
+	begin "Users find their own sessions by the names that they gave them"
 	can_be_nobody || return
 	echo -1 > $paranoid
 	must_succeed "^u$nobody-$name-own: id" \
@@ -383,7 +383,7 @@ test_own_name() {
 		as_nobody perf persistent set "$name-new" --owner root
 	must_fail "needs CAP_PERFMON; without it the owner can choose" \
 		as_nobody perf persistent set "$name-new" --group 0
-	# Root's comes first, if it has that name as well.
+	# A session of root comes first, if it has the same name.
 	must perf persistent set "$name" --name "$name-new"
 	must_fail "owned by root" as_nobody perf persistent read "$name-new"
 	must perf persistent set "$name-new" --name "$name"
@@ -437,7 +437,7 @@ test_formats() {
 	finish
 }
 
-# status_is WANTED COMMAND...
+# status_is WANTED COMMAND...: expect that exit status
 status_is() {
 	wanted=$1
 	shift
@@ -447,7 +447,7 @@ status_is() {
 }
 
 test_no_tracefs() {
-	begin "Who cannot read the formats of tracepoints leaves nothing that nobody can read"
+	begin "A user who cannot read tracepoint formats leaves no unreadable files"
 	can_be_nobody || return
 	need_tracepoints
 	rm -f "$agent"
@@ -461,15 +461,16 @@ test_no_tracefs() {
 		must_fail "^cannot write sched:sched_process_exec to a perf.data: cannot read " \
 			as_nobody "perf $command"
 		and_says "/events/header_page: Permission denied$"
-		and_says "^Have a group of yours read it: mount -o remount,mode=750,gid=<group> "
+		and_says \
+			"^To allow this for one of your groups: mount -o remount,mode=750,gid=<group> "
 	done
 	[ -e "$agent" ] && fail "a file was left"
 	must perf persistent dump -o "$dir/data" "$name-own"
 	grep -q "already flushed or consumed" "$dir/out" && fail "$(cat "$dir/out")"
 	must perf persistent set --mode 0602 "$name-own"
-	must_fail "^cannot find event 'sched:sched_process_exec' of session '$name-own': " \
+	must_fail "^cannot look up event 'sched:sched_process_exec' of session '$name-own' " \
 		as_nobody "perf persistent disable --event sched:sched_process_exec $name-own"
-	and_says "to know its name takes the right r; use its number$"
+	and_says "by name without the right r: use its number$"
 	must as_nobody "perf persistent disable --event 0 $name-own"
 	stop "$name-own"
 	finish
@@ -521,7 +522,7 @@ test_status() {
 }
 
 test_users() {
-	begin "A user sees all, and does to their own what root does, and to no other"
+	begin "Users see all sessions, control their own as root does, and no others"
 	can_be_nobody || return
 	echo -1 > $paranoid
 	must_succeed "^$name .* root .* cpu-clock context-switches" as_nobody perf persistent list

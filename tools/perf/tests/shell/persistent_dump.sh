@@ -16,14 +16,14 @@ start() {
 	must perf record --persistent="$name$1" -a -e $exec_event -m 64
 }
 
-# count_execs FILE [PERF SCRIPT OPTION]...: how many there are of the program
+# count_execs FILE [PERF SCRIPT OPTION]...: the number of execs of the program
 count_execs() {
 	file=$1
 	shift
 	perf script -i "$file" "$@" 2> "$dir/err" | grep -c "$exec_event: *filename=$prog "
 }
 
-# expect_execs FILE WANTED [PERF SCRIPT OPTION]...
+# expect_execs FILE WANTED [PERF SCRIPT OPTION]...: expect that number
 expect_execs() {
 	file=$1
 	wanted=$2
@@ -33,7 +33,7 @@ expect_execs() {
 }
 
 test_percent() {
-	begin "Parts of the time in percent can be had from a dump and from what is followed"
+	begin "Parts of the time in percent work on a dump and on a followed session"
 	start
 	run_programs 20
 	must perf persistent dump "$name" -o "$dir/data"
@@ -41,7 +41,7 @@ test_percent() {
 	for file in "$dir/data" "$dir/follow"
 	do
 		all=$(perf script -i "$file" 2> /dev/null | grep -c "$exec_event:")
-		# The ends of the two halves may be counted twice.
+		# Samples at the boundary may be in both halves.
 		first=$(perf script --time 0%-50% -i "$file" 2>&1 | grep -c "$exec_event:")
 		last=$(perf script --time 50%-100% -i "$file" 2>&1 | grep -c "$exec_event:")
 		if [ "$first" -eq 0 ] || [ "$last" -eq 0 ] || [ "$first" -ge "$all" ] ||
@@ -54,7 +54,7 @@ test_percent() {
 }
 
 test_pipe() {
-	begin "A dump goes through a pipe, and what is said of it to stderr"
+	begin "A dump goes through a pipe, and messages about it to stderr"
 	perf persistent dump "$name" -o - 2> "$dir/out" |
 		perf script -i - > "$dir/script" 2> "$dir/err"
 	[ "$(grep -c "$exec_event: *filename=$prog " "$dir/script")" -eq 20 ] ||
@@ -70,7 +70,7 @@ test_pipe() {
 	finish
 }
 
-# has_data FILE: mappings that cannot be executed, of the shell that runs this
+# has_data FILE: true if it has non-executable mappings of this shell
 has_data() {
 	perf script --show-mmap-events -i "$1" 2> "$dir/err" |
 		grep -q "PERF_RECORD_MMAP2 $$/$$: .* rw-p "
@@ -93,7 +93,7 @@ test_data() {
 	finish
 }
 
-# bpf_programs FILE: their symbols
+# bpf_programs FILE: the symbols of BPF programs
 bpf_programs() {
 	perf script --show-bpf-events -i "$1" 2> /dev/null |
 		grep -o "PERF_RECORD_KSYMBOL .* bpf_prog_.*" | sort
@@ -127,7 +127,7 @@ test_bpf() {
 	finish
 }
 
-# The other programs are before the pause of 2 s, so "the last second" is without them.
+# The other programs ran before the pause of 2 s, so "the last second" excludes them.
 test_last() {
 	begin "--last has the samples of the last seconds, --max-size the newest that fit"
 	sleep 2
@@ -144,7 +144,7 @@ test_last() {
 	must perf persistent dump --last 1h "$name" -o "$dir/data"
 	expect_execs "$dir/data" 25
 	grep -q "left out" "$dir/out" && fail "something was left out of an hour"
-	# So that the next snapshot has the same
+	# Disable it, so that the next snapshot has the same contents
 	must perf persistent disable "$name"
 	must perf persistent dump "$name" -o "$dir/data"
 	size=$(wc -c < "$dir/data")
@@ -152,7 +152,7 @@ test_last() {
 	must perf persistent dump --max-size ${max}B "$name" -o "$dir/data"
 	[ "$(wc -c < "$dir/data")" -le $max ] || fail "more than $max bytes"
 	grep -q "left out: [1-9]" "$dir/out" || fail "nothing was left out: '$(cat "$dir/out")'"
-	# The newest are there, those of after the pause among them.
+	# The newest samples are there, also those from after the pause.
 	count=$(count_execs "$dir/data")
 	if [ "$count" -lt 5 ] || [ "$count" -ge 25 ]
 	then
@@ -162,13 +162,14 @@ test_last() {
 		perf persistent dump --max-size 1K "$name" -o "$dir/none"
 	for bad in 10X 10x 10 10Kx -1 -1K +1K 0K 1e3 1e3K 1.5M 99999999999G " 1K" ""
 	do
-		must_fail "^invalid size '$bad' of --max-size" \
+		must_fail "^invalid size '$bad' for --max-size" \
 			perf persistent dump --max-size "$bad" "$name" -o "$dir/none"
 	done
 	must_fail "invalid time 'soon'" perf persistent dump --last soon "$name" -o "$dir/none"
 	if [ "$(linux32 uname -m 2> /dev/null)" = i686 ]
 	then
-		must_fail "a kernel of 32 bits" linux32 perf persistent dump "$name" -o "$dir/none"
+		must_fail "not supported on 32-bit kernels" \
+			linux32 perf persistent dump "$name" -o "$dir/none"
 	fi
 	[ -e "$dir/none" ] && fail "a file was left"
 	must perf persistent enable "$name"
@@ -188,7 +189,7 @@ test_several() {
 	[ -e "$dir/$name-$day.data" ] || fail "there is no $name-$day.data: $(ls "$dir")"
 	must perf persistent dump "$name" -o "$dir/100%%"
 	[ -e "$dir/100%" ] || fail "there is no 100%: $(ls "$dir")"
-	must_fail "as -o $dir/one.%n" perf persistent dump "$name" "$name-2" -o "$dir/one"
+	must_fail "use -o $dir/one.%n" perf persistent dump "$name" "$name-2" -o "$dir/one"
 	[ -e "$dir/one" ] && fail "a file was left"
 	must_fail "needs a file of its own" perf persistent dump "$name" "$name-2" -o -
 	rm -f "$dir/perf.data.$name-2"
@@ -220,7 +221,7 @@ test_ended() {
 	id=$(($(sed 's/id=//' "$pmu/events/$name-2")))
 	perf persistent dump --all -o "$dir/all.%n" > "$dir/out" 2>&1 &
 	pid=$!
-	# It waits where it asks whether the second one has buffers.
+	# perf waits when it asks for the buffers of the second session.
 	wait_for [ -s "$dir/all.$name" ]
 	sleep 0.5
 	perf persistent stop "$name-2" > /dev/null
@@ -234,7 +235,7 @@ test_ended() {
 }
 
 test_flushed() {
-	begin "What was flushed is not said to be overwritten"
+	begin "Flushed records are not reported as overwritten"
 	must perf record --persistent="$name,discard" -a -e $exec_event -m 64
 	run_programs 5
 	must perf persistent flush -o "$dir/log" "$name"
@@ -251,8 +252,8 @@ test_flushed() {
 }
 
 test_lost_names() {
-	begin "Names that were lost are said, and not counted as samples"
-	# No samples, and a page of side-band
+	begin "Lost names are reported, and not counted as samples"
+	# No samples, and one page of side-band
 	must perf record --persistent="$name,discard" -a -e $exec_event --filter 'pid < 0' -m 1
 	run_programs 60
 	must perf persistent dump "$name" -o "$dir/data"
@@ -280,10 +281,10 @@ test_lost_names() {
 }
 
 test_horizon() {
-	begin "Where side-band was overwritten, older samples are said if there are any"
+	begin "If side-band was overwritten, older samples are reported, if any"
 	must perf record --persistent="$name" -a -e $exec_event --filter 'pid < 0' -m 1
 	page=$(getconf PAGE_SIZE 2> /dev/null || echo 4096)
-	# A comm, a fork, an exit and some maps each
+	# Some comm, fork, exit and mmap records each
 	run_programs $((page / 50))
 	must perf persistent dump "$name" -o "$dir/data"
 	grep -q "names of tasks that ended before [0-9.]* are lost \]" "$dir/out" ||
@@ -292,7 +293,7 @@ test_horizon() {
 	finish
 }
 
-# is STATE: as the list says
+# is STATE: true if list shows that state
 is() {
 	perf persistent list -x, "$name" 2> /dev/null | grep -q "^$name,[0-9]*,[^,]*,$1,"
 }
@@ -326,7 +327,7 @@ test_stop() {
 	start -2
 	run_programs 3
 	must_fail "^-N needs --dump" perf persistent stop -N "$name"
-	must_fail "as --dump $dir/one.%n" \
+	must_fail "use --dump $dir/one.%n" \
 		perf persistent stop --dump "$dir/one" "$name" "$name-2"
 	must perf persistent stop --dump "$dir/%n.end" "$name" "$name-2"
 	expect_execs "$dir/$name.end" 3
@@ -344,14 +345,15 @@ test_stop() {
 test_not_stopped() {
 	begin "If stop --dump fails or is killed, the session is as before"
 	start
-	must_fail "session '$name' was not dumped, so it goes on" \
+	must_fail "session '$name' was not stopped, because the dump failed" \
 		perf persistent stop --dump "$dir/none/x" "$name"
 	is enabled || fail "it is not enabled: $(perf persistent list)"
 	must perf persistent disable "$name"
-	must_fail "goes on as before" perf persistent stop --dump "$dir/none/x" "$name"
+	must_fail "was not stopped, because the dump failed" \
+		perf persistent stop --dump "$dir/none/x" "$name"
 	is disabled || fail "it is not disabled: $(perf persistent list)"
 	must perf persistent enable "$name"
-	# More than a pipe has room for, and nobody reads
+	# Write more than fits into a pipe that nobody reads
 	run_programs 100
 	mkfifo "$dir/pipe"
 	exec 3<> "$dir/pipe"
@@ -369,7 +371,7 @@ test_not_stopped() {
 	finish
 }
 
-# caches NUMBER COMMAND...: perf COMMAND puts so many objects into an empty cache
+# caches NUMBER COMMAND...: expect perf COMMAND to put so many objects into an empty cache
 caches() {
 	wanted=$1
 	shift
@@ -380,7 +382,7 @@ caches() {
 }
 
 test_old() {
-	begin "What was in the file stays, as FILE.old or where it is"
+	begin "An existing file is kept, as FILE.old or in place"
 	start
 	rm -rf "$dir/data" "$dir/data.old"
 	echo first > "$dir/data"

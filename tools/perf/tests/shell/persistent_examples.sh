@@ -8,14 +8,14 @@
 # shellcheck source=lib/persistent.sh disable=SC2154
 . "$(dirname "$0")"/lib/persistent.sh
 
-# Each command must succeed.
+# Run an example; each command must succeed.
 run() {
 	sed -e "s/web/$name/g" -e "s,/tmp/,$dir/,g" "$dir/$1" > "$dir/$1.sh"
 	sh -e "$dir/$1.sh" > "$dir/out" 2>&1 || fail "it fails: $(cat "$dir/out")"
 	[ -e "$pmu/events/$name" ] && fail "it leaves the session"
 }
 
-# and_does_not_say TEXT
+# and_does_not_say TEXT: expect that TEXT is not in the last output
 and_does_not_say() {
 	grep -q -e "$1" "$dir/out" && fail "it says '$1': $(cat "$dir/out")"
 }

@@ -2,8 +2,8 @@
 # perf persistent read --exits (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
-# Each task that has ended has a line with its name and what it counted, and none is missing
-# without being said.
+# Each task that has ended has a line with its name and its counts; missing ones are
+# reported.
 
 # shellcheck source=lib/persistent.sh disable=SC2154
 . "$(dirname "$0")"/lib/persistent.sh
@@ -16,7 +16,7 @@ take_back() {
 	[ -n "$pid" ] && kill "$pid" 2> /dev/null
 }
 
-# start OPTION...: counts without samples
+# start OPTION...: count without samples
 start() {
 	# shellcheck disable=SC2086
 	must perf record --persistent="$name",discard -s -n $events "$@"
@@ -30,7 +30,7 @@ stop() {
 	must perf persistent stop "$name"
 }
 
-# A pipeline of so many programs
+# pipeline NUMBER: print a pipeline of programs
 pipeline() {
 	printf '%s' "$prog"
 	i=1
@@ -41,21 +41,21 @@ pipeline() {
 	done
 }
 
-# The counts of single tasks, without what separates thousands
+# Read the counts of single tasks, without thousands separators
 exits() {
 	LC_ALL=C perf persistent read --exits "$name" > "$dir/exits" 2> "$dir/err" ||
 		fail "it cannot be read: $(cat "$dir/err")"
 	grep '^ *[0-9]' "$dir/exits" > "$dir/rows"
 }
 
-# rows NUMBER [NAME]
+# has_rows NUMBER [NAME]: expect so many tasks, with that name
 has_rows() {
 	exits
 	nr=$(awk -v comm="${2:-}" '!comm || $3 == comm' "$dir/rows" | wc -l)
 	[ "$nr" -eq "$1" ] || fail "$nr of $1 lines ${2:-}: $(cat "$dir/exits" "$dir/err")"
 }
 
-# The sums are what the session has counted, of all columns.
+# The sums over all tasks are the counts of the session, in all columns.
 sums_are_exact() {
 	exits
 	perf persistent read -x, "$name" > "$dir/counts" 2>&1
@@ -152,7 +152,8 @@ test_cleared() {
 	begin "When it is cleared, there are the tasks that end later"
 	must perf persistent clear "$name"
 	has_rows 0 prog
-	grep -q "have no counts: not all" "$dir/err" || fail "it says $(cat "$dir/err")"
+	grep -q "no counts for the initial tasks of $name: counts of some" "$dir/err" ||
+		fail "it says $(cat "$dir/err")"
 	sh -c "while [ ! -e $dir/added.again ]; do sleep 0.1; done; $prog; true" 2> /dev/null &
 	pid=$!
 	must perf persistent add --pid $pid "$name"
@@ -178,12 +179,13 @@ test_samples() {
 }
 
 test_full() {
-	begin "What found no room in the buffers is told, and never left out silently"
+	begin "Tasks that did not fit into the buffers are reported, never silently left out"
 	start -m 1 sh -c "i=0; while [ \$i -lt 60 ]; do $prog; i=\$((i + 1)); done"
 	exits
 	grep -q "dropped, buffer full: [0-9]* records, so counts are missing" "$dir/err" ||
 		fail "it says $(cat "$dir/err")"
-	grep -q "no counts: not all" "$dir/err" || fail "it says $(cat "$dir/err")"
+	grep -q "no counts for the initial tasks of $name: counts of some" "$dir/err" ||
+		fail "it says $(cat "$dir/err")"
 	stop
 	must perf record --persistent="$name" -s -n -m 1 -e page-faults \
 		sh -c "i=0; while [ \$i -lt 120 ]; do $prog; i=\$((i + 1)); done"
@@ -194,14 +196,14 @@ test_full() {
 }
 
 test_refused() {
-	begin "What has no such counts is refused, and how to start it is told"
+	begin "A session without such counts is refused, with the way to start one"
 	must perf stat --persistent="$name" -e page-faults true
-	must_fail "^$name, id [0-9]*, does not have the counts of single tasks: .*-s" \
+	must_fail "^$name, id [0-9]*, does not have per-task counts: .*-s" \
 		perf persistent read --exits "$name"
 	stop
-	must_fail "^-s needs -p, -t or a command, and no -i" \
+	must_fail "^-s needs -p, -t or a command, and cannot be used with -i" \
 		perf record --persistent="$name" -s -a -e page-faults
-	must_fail "^-s needs -p, -t or a command, and no -i" \
+	must_fail "^-s needs -p, -t or a command, and cannot be used with -i" \
 		perf record --persistent="$name" -s -i -e page-faults true
 	must_fail ":S" perf record --persistent="$name" -s -e '{page-faults,dummy}:S' true
 	must_fail "no session named" perf persistent read --exits no-such
@@ -214,7 +216,7 @@ test_refused() {
 	finish
 }
 
-# Before Linux 7.3 there are no records of children that end.
+# Before Linux 7.3 there are no records of children that exit.
 # shellcheck disable=SC2317
 tells_exits() {
 	perf record --persistent="$name-try" -s -n -e page-faults sh -c "$prog; true" || return

@@ -16,7 +16,7 @@ flush() {
 	must perf persistent flush -o "$log" "$name"
 }
 
-# The log has that many execs of the program, none of them twice.
+# Expect so many execs of the program in the log, none twice.
 expect_execs() {
 	perf script -i "$log" 2> "$dir/err" |
 		grep "$exec_event: *filename=$prog " > "$dir/execs"
@@ -59,10 +59,10 @@ test_room() {
 }
 
 test_lost() {
-	begin "What found no room is counted, once, and the first records stay"
+	begin "Dropped records are counted, once, and the first records stay"
 	stop
 	rm -f "$log" "$log.pos"
-	# A page is full after a tenth of the time.
+	# A page is full after a tenth of this time.
 	must perf record --persistent="$name,discard" -a -e cpu-clock -c 1000000 -m 1
 	sleep 1
 	must perf persistent disable "$name"
@@ -83,7 +83,7 @@ test_killed() {
 	for i in 1 2 3 4 5 6 7 8 9
 	do
 		run_programs 3
-		# Sooner and later: at each step once
+		# Kill it earlier or later, to meet each step
 		perf persistent flush -q -o "$log" "$name" > /dev/null 2>&1 &
 		pid=$!
 		sleep "0.$i"
@@ -96,7 +96,7 @@ test_killed() {
 }
 
 test_torn_log() {
-	begin "What a killed flush left at the end of the log is cut off"
+	begin "An incomplete end of the log from a killed flush is cut off"
 	printf 'half a record' >> "$log"
 	run_programs 2
 	flush
@@ -104,14 +104,14 @@ test_torn_log() {
 	finish
 }
 
-# It forks again and again, and ends when there is the file go.
+# Fork again and again, until the file go exists.
 start_waiting() {
 	cp "$(command -v sh)" "$dir/waiting"
 	"$dir/waiting" -c "until [ -e $dir/go ]; do sleep 0.1; : > $dir/forked; done" &
 	waiting=$!
 }
 
-# The second time, it has forked since this was called.
+# Wait for two forks, so that the last one began after this call.
 wait_for_fork() {
 	for time in first second
 	do
@@ -121,13 +121,13 @@ wait_for_fork() {
 }
 
 test_new_log() {
-	begin "A log that is begun later has names and mappings, of what has ended too"
+	begin "A log that is started later has names and mappings, also of ended tasks"
 	must perf record --persistent="$name,discard" -a -e sched:sched_process_fork -m 256
 	start_waiting
 	wait_for_fork
 	must perf persistent flush -o "$dir/first" "$name"
 	wait_for_fork
-	# As logrotate does, and by hand with what belongs to it
+	# Move the files as logrotate does, and by hand together with the others
 	mv "$dir/first" "$dir/first.old"
 	must perf persistent flush -o "$dir/first" "$name"
 	wait_for_fork
@@ -152,7 +152,7 @@ test_new_log() {
 }
 
 test_pipe() {
-	begin "What goes to a pipe makes room, and what could not be written does not"
+	begin "Records sent to a pipe make room, and those that could not be written do not"
 	start 64
 	run_programs 4
 	if [ -c /dev/full ]
@@ -168,11 +168,12 @@ test_pipe() {
 	perf persistent flush -o - "$name" 2> "$dir/out" | perf script -i - 2> "$dir/err" |
 		grep "filename=$prog " && fail "the second flush has them again"
 	[ -e ./- ] && fail "there is a file -"
-	must_fail "for logs" perf persistent flush -o - --max-size 1M "$name"
+	must_fail "^-o - cannot be used with --max-size" \
+		perf persistent flush -o - --max-size 1M "$name"
 	finish
 }
 
-# All rotated logs together have that many execs, none of them twice.
+# Expect so many execs in all rotated logs together, none twice.
 expect_rotated_execs() {
 	rm -f "$dir/all"
 	for file in "$dir"/rotated "$dir"/rotated.[0-9]*
@@ -208,7 +209,7 @@ test_rotation() {
 	must perf persistent flush -o "$dir/rotated" --max-age 1d "$name"
 	[ -e "$dir/rotated.3" ] || fail "not rotated by age: $(cat "$dir/pos")"
 	expect_rotated_execs 10
-	# A gap in the row is filled, and nothing beyond it moves.
+	# A gap in the numbers is filled, and files beyond it are not moved.
 	rm -f "$dir/rotated.2"
 	cp "$dir/rotated.3" "$dir/oldest"
 	must perf persistent flush -o "$dir/rotated" --max-size 1K --keep 9 "$name"
@@ -234,12 +235,12 @@ test_rotation_killed() {
 		kill -KILL $pid 2> /dev/null
 		wait $pid 2> /dev/null
 	done
-	# Killed when it had renamed the log, and nothing else
+	# Killed after it renamed the log, and before anything else
 	must perf persistent flush -o "$dir/rotated" --max-size 1K "$name"
 	mv "$dir/rotated" "$dir/rotated.99"
 	run_programs 3
 	must perf persistent flush -o "$dir/rotated" --max-size 1K "$name"
-	# ... or had made the new one, too
+	# ... or after it created the new one, too
 	mv "$dir/rotated" "$dir/rotated.98"
 	: > "$dir/rotated"
 	run_programs 3
@@ -254,13 +255,13 @@ test_refused() {
 	must_fail "no-such" perf persistent flush -o "$dir/x" no-such
 	must_fail "^missing log: use -o" perf persistent flush "$name"
 	must_fail "^missing log: use -o" perf persistent flush -o "" "$name"
-	must_fail "^--keep 0: use a number from 1" \
+	must_fail "^--keep 0: use 1 or more" \
 		perf persistent flush -o "$dir/x" --max-size 1M --keep 0 "$name"
 	echo text > "$dir/text"
 	must_fail "$dir/text.pos is missing" perf persistent flush -o "$dir/text" "$name"
 	[ "$(cat "$dir/text")" = text ] || fail "it was changed"
 	must_fail "not a regular file" perf persistent flush -o /dev/null "$name"
-	# Nobody reads or writes these.
+	# Nobody can read or write these.
 	mkfifo "$dir/fifo" "$dir/beside.pos"
 	must_fail "$dir/fifo: not a regular file" \
 		timeout 10 perf persistent flush -o "$dir/fifo" "$name"
@@ -269,7 +270,7 @@ test_refused() {
 	must_fail "$dir/none/x" perf persistent flush -o "$dir/none/x" "$name"
 	cp "$log" "$dir/short"
 	sed 's/^size .*/size 99999999/' "$log.pos" > "$dir/short.pos"
-	must_fail "does not belong" perf persistent flush -o "$dir/short" "$name"
+	must_fail "does not match" perf persistent flush -o "$dir/short" "$name"
 	sed 's/^\(p [0-9]*\) .*/\1 99999999/' "$log.pos" > "$dir/short.pos"
 	must_fail "$dir/short.pos is ahead" perf persistent flush -o "$dir/short" "$name"
 	cp "$log.pos" "$dir/short.pos"
@@ -279,7 +280,7 @@ test_refused() {
 		must_fail "$dir/short.pos is owned by" \
 			perf persistent flush -o "$dir/short" "$name"
 	fi
-	# A limit on the size of files does what a full disk does.
+	# A limit on the size of files has the effect of a full disk.
 	run_programs 20
 	limit="trap '' XFSZ; ulimit -f $(($(wc -c < "$log") / 512)); exec perf"
 	must_fail "$log" sh -c "$limit persistent flush -o $log $name"
@@ -288,11 +289,12 @@ test_refused() {
 	expect_execs 49
 	stop
 	start 64
-	must_fail "$log is the log of another session" perf persistent flush -o "$log" "$name"
+	must_fail "$log belongs to another session, or to a previous boot" \
+		perf persistent flush -o "$log" "$name"
 	expect_execs 49
 	stop
 	must perf record --persistent="$name" -a -e $exec_event
-	must_fail "overwrites the oldest" perf persistent flush -o "$dir/x" "$name"
+	must_fail "overwrites the oldest records" perf persistent flush -o "$dir/x" "$name"
 	[ "$(wc -l < "$dir/out")" -eq 1 ] || fail "there is more: $(cat "$dir/out")"
 	[ -e "$dir/x" ] && fail "a file was left"
 	stop

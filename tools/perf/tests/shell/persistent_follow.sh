@@ -30,13 +30,13 @@ start() {
 	must perf record --persistent="$name" -a -m 16 -e context-switches -c 1000000
 }
 
-# What a command does: it lasts until it is told, and says that it came to its end
+# A command that runs until it is told to end, and reports that it did
 lasting() {
 	rm -f "$dir/ready" "$dir/go" "$dir/end"
 	echo "touch $dir/ready; until [ -e $dir/go ]; do sleep 0.1; done; touch $dir/end; exit 7"
 }
 
-# follow COMMAND...: in the background, with its output in the file follow
+# follow COMMAND...: run it in the background, with its output in $dir/follow
 follow() {
 	"$@" > "$dir/follow" 2>&1 &
 	pid=$!
@@ -46,7 +46,7 @@ says() {
 	grep -q "$1" "$dir/follow" || fail "perf does not say '$1' but '$(cat "$dir/follow")'"
 }
 
-# ends_with STATUS
+# ends_with STATUS: expect the follower to exit with it
 ends_with() {
 	wait_for [ ! -e "/proc/$pid/fd/0" ] || { fail "it does not end"; kill "$pid"; }
 	wait "$pid"
@@ -55,7 +55,7 @@ ends_with() {
 	[ $status -eq "$1" ] || fail "status $status, not $1: $(cat "$dir/follow")"
 }
 
-# top EVENT...: what it shows comes late, since it is no terminal
+# top EVENT...: its output comes late, since it is no terminal
 top() {
 	perf top --stdio -d 2 "$@" <> "$dir/keys" > "$dir/follow" 2>&1 &
 	pid=$!
@@ -64,12 +64,12 @@ top() {
 	sleep 2
 }
 
-# How often the thread that reads has waited until now
+# The number of times that the reading thread has slept so far
 waits() {
 	awk '/^voluntary_ctxt/ { print $2 }' "/proc/$pid/status"
 }
 
-# waits_at_most NUMBER WHAT: as often in a second, in the time that two seconds of sleep took here
+# waits_at_most NUMBER WHAT: per second, over the time that a sleep of two seconds took
 waits_at_most() {
 	from=$(cut -d ' ' -f 1 /proc/uptime)
 	before_it=$(waits)
@@ -108,7 +108,7 @@ test_command() {
 }
 
 test_threads() {
-	begin "So it does with perf record --threads"
+	begin "So does a command of perf record --threads"
 	start
 	follow perf record --threads -e "persistent/$name/" -o "$dir/data" -- sh -c "$(lasting)"
 	wait_for [ -e "$dir/ready" ] || fail "it does not start: $(cat "$dir/follow")"
@@ -177,14 +177,14 @@ test_trace() {
 }
 
 test_idle() {
-	begin "Whoever follows an idle session looks into it ten times a second at most"
+	begin "A follower of an idle session reads it ten times a second at most"
 	for policy in "" ,discard
 	do
 		must perf record --persistent="$name$policy" -a -m 16 -e page-faults:u -c 1000000000
 		follow perf record -q -e "persistent/$name/" -o "$dir/idle"
 		wait_for [ -s "$dir/idle" ] || fail "it does not start: $(cat "$dir/follow")"
 		sleep 2
-		# Ten looks, and what it waits for beside them: locks, its output
+		# Ten reads, and waits of other kinds: locks, output
 		waits_at_most 15 "of an idle session$policy"
 		kill -INT "$pid"
 		wait "$pid"
@@ -234,13 +234,13 @@ test_turn() {
 }
 
 test_settings() {
-	begin "Whoever only reads sessions is not told of rates, which are the session's"
+	begin "A mere reader of sessions is not told of rates, which are the session's"
 	must perf record --persistent="$name" -a -m 16 -e page-faults:u -c 1000000000
 	if [ "$(id -u)" -eq 0 ]
 	then
 		percent=$(cat "$max_percent")
 		rate=$(cat "$max_rate")
-		# With 0 and 100 the rate is fixed.
+		# 0 and 100 fix the rate.
 		echo 50 > "$max_percent"
 		echo 1000 > "$max_rate" || fail "the rate cannot be lowered"
 	fi
@@ -258,7 +258,7 @@ test_top() {
 	stop
 	ends_with 0
 	says "session $name, id [0-9]*, has ended"
-	# Beside other events, which go on
+	# Together with other events, which go on
 	start
 	top -F 1 -e "persistent/$name/" -e cpu-clock
 	stop

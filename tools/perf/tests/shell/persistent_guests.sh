@@ -7,14 +7,14 @@
 
 mark="\[includes guests\]"
 
-# start record|stat [ARG]...: what perf says is in $dir/out
+# start record|stat [ARG]...: start a session; the output of perf is in $dir/out
 start() {
 	command=$1
 	shift
 	must perf "$command" --persistent="$name" "$@"
 }
 
-# look: what list says of it
+# look: read the session's entry in the list
 look() {
 	perf persistent list > "$dir/list"
 	perf persistent list -v > "$dir/verbose"
@@ -22,7 +22,7 @@ look() {
 	grep "\"name\": \"$name\"" "$dir/json" > "$dir/ours"
 }
 
-# must_exclude TEXT: nothing of it counts in guests, and list says so
+# must_exclude TEXT: expect no event to count in guests, and list to say so
 must_exclude() {
 	look
 	grep "^$name " "$dir/list" | grep -q "$mark" && fail "$*: list marks it"
@@ -30,7 +30,7 @@ must_exclude() {
 	grep -q '"includes-guests": false' "$dir/ours" || fail "$*: list -j says $(cat "$dir/ours")"
 }
 
-# must_include TEXT: list says that it counts in guests
+# must_include TEXT: expect list to say that it counts in guests
 must_include() {
 	look
 	grep "^$name " "$dir/list" | grep -q "$mark" || fail "$*: list does not mark it"
@@ -38,7 +38,7 @@ must_include() {
 	grep -q '"includes-guests": true' "$dir/ours" || fail "$*: list -j says $(cat "$dir/ours")"
 }
 
-# can_count EVENT: whether there is a PMU that counts it
+# can_count EVENT: true if there is a PMU for it
 can_count() {
 	perf stat -x, -e "$1" true 2>&1 | grep -q '^[0-9]'
 }
@@ -78,7 +78,7 @@ test_default() {
 }
 
 test_asked() {
-	begin "Whoever asks for guests gets them, and list marks it"
+	begin "Users who ask for guests get them, and list marks it"
 	for event in cycles:GH '{cycles:GH,cycles:GH}'
 	do
 		start stat -a -e "$event"
@@ -95,7 +95,7 @@ test_asked() {
 }
 
 test_others() {
-	begin "Who may not read it is told nothing about guests"
+	begin "Users who may not read a session are told nothing about guests"
 	start stat -a -e cycles:GH
 	as_nobody perf persistent list > "$dir/list" 2>&1
 	grep "^$name " "$dir/list" | grep -q "$mark" && fail "list marks it for anybody"

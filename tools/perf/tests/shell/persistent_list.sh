@@ -12,7 +12,7 @@ busy=
 sys=/sys/devices/system/cpu
 cpu1=$sys/cpu1/online
 
-# What is on all CPUs, of which some may be offline
+# The target column of a session on all CPUs, of which some may be offline
 enabled=enabled
 [ "$(cat $sys/online)" = "$(cat $sys/present)" ] || enabled="[0-9]* of [0-9]* offline"
 
@@ -26,7 +26,7 @@ start() {
 	must perf record --persistent="$1" -a -e cpu-clock/freq=9/ -e context-switches -m 16
 }
 
-# has NAME STATE TARGET: what the list says of it
+# has NAME STATE TARGET: expect them in the list
 has() {
 	perf persistent list -x ';' "$1" > "$dir/list"
 	cut -d ';' -f 4,5 "$dir/list" | grep -qx "$2;$3" ||
@@ -39,7 +39,7 @@ test_table() {
 	start "$long"
 	must_succeed "^$name  *[0-9]* " perf persistent list
 	and_says "^$long  *[0-9]* "
-	# What does not go to a terminal is as long as it is.
+	# Without a terminal, lines are not truncated.
 	and_says " $enabled  all CPUs .* cpu-clock context-switches$"
 	awk 'NR == 1 { at = index($0, "OWNER") }
 	     substr($0, at - 2) !~ /^  [^ ]/ { exit 1 }' "$dir/out" ||
@@ -55,7 +55,7 @@ test_table() {
 }
 
 test_names() {
-	begin "The list of those that are named has these, and the others are errors"
+	begin "The list of named sessions has just these, and unknown names are errors"
 	id=$(($(sed 's/id=//' "$pmu/events/$long")))
 	must_succeed "^$name " perf persistent list "$name"
 	grep -q "^$long " "$dir/out" && fail "it has others: $(cat "$dir/out")"
@@ -100,7 +100,7 @@ test_programs() {
 }
 
 test_state() {
-	begin "The list tells what is disabled, and how many instances if not all are"
+	begin "The list shows disabled sessions, and the number of instances if not all are"
 	must perf stat --persistent="$name-off" -C 0 -D -1 -e cpu-clock
 	has "$name-off" disabled ".*CPU.*"
 	stop "$name-off"
@@ -120,7 +120,7 @@ test_state() {
 }
 
 test_target() {
-	begin "The list tells tasks from CPUs, and what has exited"
+	begin "The list tells tasks from CPUs, and shows exited tasks"
 	sleep 1000 &
 	busy=$!
 	for options in "record --persistent=$name-task -m 4" "stat --persistent=$name-task"
@@ -170,12 +170,12 @@ test_descriptors() {
 	finish
 }
 
-# counters: those of CPU 0 that are held, and that are free
+# counters: print the held and the free counters of CPU 0
 counters() {
 	perf persistent list --counters 2> "$dir/err" | awk '$1 == 0 { print $2, $3 }'
 }
 
-# Events that must have a counter take all that are free, and the next one gets none.
+# Pinned events take all free counters, and the next one gets none.
 all_counters() {
 	before=$(counters)
 	nr=${before#* }
@@ -211,7 +211,7 @@ test_counters() {
 }
 
 test_users() {
-	begin "A user sees all, and what is done only of their own"
+	begin "A user sees all sessions, but the details of their own only"
 	if [ "$(id -u)" -ne 0 ] || ! as_nobody true 2> /dev/null
 	then
 		skip "needs root and su"
@@ -241,7 +241,7 @@ test_users() {
 	finish
 }
 
-# start_and_stop: until it is told to end; what has many events takes long to be read
+# start_and_stop: repeat until told to end; many events make the session slow to read
 start_and_stop() {
 	until [ -e "$dir/end" ]
 	do
@@ -251,7 +251,7 @@ start_and_stop() {
 }
 
 test_ends_meanwhile() {
-	begin "What ends while it is listed or read is left out"
+	begin "Sessions that end while they are listed or read are left out"
 	start_and_stop &
 	for _ in $(seq 8)
 	do

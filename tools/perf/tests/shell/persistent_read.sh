@@ -2,7 +2,7 @@
 # perf persistent events: reading (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
-# What runs already is opened again, by one reader or by several.
+# Running sessions are opened again, by one reader or by several.
 
 # shellcheck source=lib/persistent.sh disable=SC2154
 . "$(dirname "$0")"/lib/persistent.sh
@@ -18,7 +18,7 @@ count_execs() {
 	perf script -i "$1" 2> /dev/null | grep -c "$exec_event: *filename=$prog "
 }
 
-# What a follower runs: ready when it does, done when it is told
+# Run a follower that creates $dir/ready and waits for $dir/done
 follow_until() {
 	echo "touch $dir/$1.ready; until [ -e $dir/$1.done ]; do sleep 0.1; done"
 }
@@ -50,7 +50,7 @@ test_beside() {
 }
 
 test_pipe() {
-	begin "perf record -o - | perf script shows what runs meanwhile"
+	begin "perf record -o - | perf script shows new records"
 	perf record -q -e "persistent/$name/" -o - -- sh -c "$prog; $prog; $prog" \
 		2> /dev/null | perf script -i - > "$dir/piped" 2> /dev/null
 	nr=$(grep -c "$exec_event: *filename=$prog " "$dir/piped")
@@ -86,14 +86,14 @@ test_switch_output() {
 }
 
 test_history() {
-	begin "--history begins with what is there, and goes on"
+	begin "--history starts with existing records, and goes on"
 	start
 	run_programs 3
 	must perf record -q -e "persistent/$name/" --history -o "$dir/data" -- sh -c "$prog; true"
 	[ "$(count_execs "$dir/data")" -eq 4 ] || fail "$(count_execs "$dir/data") of 4 execs"
 	perf record -q -e "persistent/$name/" -o "$dir/data" -- "$prog" 2> /dev/null
 	[ "$(count_execs "$dir/data")" -eq 1 ] || fail "without it, it begins before"
-	must_fail "overwrites the oldest" \
+	must_fail "overwrites the oldest records" \
 		perf record -e "persistent/$name/" --consume -o "$dir/x" true
 	[ "$(wc -l < "$dir/out")" -eq 1 ] || fail "more than one error: $(cat "$dir/out")"
 	must_fail "running sessions" perf record -e cpu-clock --history -o "$dir/x" true
@@ -101,24 +101,24 @@ test_history() {
 }
 
 test_stat_interval() {
-	begin "perf stat -I prints what was added in each interval, from the start on"
+	begin "perf stat -I prints the counts of each interval, from the start on"
 	perf stat -x, -o "$dir/stat" -I 300 -e "persistent/$name/" -- \
 		sh -c "$prog; $prog; sleep 1" > /dev/null 2>&1
 	total=$(grep $exec_event "$dir/stat" | awk -F, '{ n += $2 } END { print n }')
-	# The shell, the two programs, sleep, and whatever else runs here
+	# The shell, the two programs, sleep, and perhaps others
 	if [ "$total" -lt 4 ] || [ "$total" -gt 8 ]
 	then
 		fail "$total execs in all: $(cat "$dir/stat")"
 	fi
-	must_fail "^persistent// names no session: use persistent/NAME/$" \
+	must_fail "^persistent// does not name a session: use persistent/NAME/$" \
 		perf stat -e persistent// true
 	must_fail "^-r" perf stat -r 2 -e "persistent/$name/" true
 	finish
 }
 
-# A process with events on each CPU moves to another one and back, and has more counters then.
+# A process with events on each CPU moves to another CPU and back, and has more counters then.
 test_stat_shared() {
-	begin "perf stat -I scales each interval by itself where events take turns"
+	begin "perf stat -I scales each interval by itself if events take turns"
 	free_counters || return
 	taskset 1 sh -c "while :; do :; done" &
 	busy=$!
@@ -143,7 +143,7 @@ test_stat_shared() {
 }
 
 test_trace() {
-	begin "perf trace prints what runs meanwhile, with names, in order"
+	begin "perf trace prints new records, with names, in order"
 	must perf trace -e "persistent/$name/" -o "$dir/trace" -- sh -c "$prog; $prog"
 	[ "$(grep -c "prog/.*sched_process_exec(filename: .*(prog)" "$dir/trace")" -eq 2 ] ||
 		fail "not 2 execs: $(cat "$dir/trace")"
@@ -151,10 +151,10 @@ test_trace() {
 }
 
 test_top() {
-	begin "perf top shows what the samples of the session are in"
+	begin "perf top shows the samples of the session"
 	perf persistent stop "$name" > /dev/null
 	must perf record --persistent="$name" -a -e cpu-clock/freq=199/
-	# A terminal where nobody types
+	# A terminal without input
 	mkfifo "$dir/keys"
 	perf top --stdio -e "persistent/$name/" <> "$dir/keys" > "$dir/top" 2>&1 &
 	pid=$!
@@ -204,7 +204,7 @@ test_growth() {
 	files=$(find /proc/$pid/fd | wc -l)
 	run_programs 25
 	now=$(awk '/^VmRSS/ { print $2 }' /proc/$pid/status)
-	# The copy of each buffer, as far as it was needed
+	# Each buffer is copied as far as needed
 	[ "$now" -le $((rss + 2048)) ] || fail "from ${rss}K to ${now}K"
 	[ "$(find /proc/$pid/fd | wc -l)" -eq "$files" ] || fail "more open files"
 	touch "$dir/grow.done"
@@ -218,7 +218,7 @@ test_tiny_loop() {
 	must perf record --persistent="$name" -a -e raw_syscalls:sys_enter -g -m 1
 	must perf record -e "persistent/$name/" -o "$dir/data" \
 		dd if=/dev/zero of=/dev/null bs=1 count=5000
-	grep -q "overwritten before they could be read: [1-9]" "$dir/out" ||
+	grep -q "records overwritten before they could be read: [1-9]" "$dir/out" ||
 		fail "nothing is said of what was overwritten"
 	perf script -i "$dir/data" > /dev/null 2> "$dir/err" || fail "it cannot be read"
 	grep -qiE "unknown|invalid|corrupt|found .* (bad|unordered)" "$dir/err" &&
@@ -236,7 +236,7 @@ test_shared_loop() {
 	fi
 	must perf record --persistent="$name" -C 0 -m 8 -e cpu-clock/period=100000/ -e $exec_event
 	id=$(perf persistent list | sed -n "s/^$name *\([0-9]*\) .*/\1/p")
-	# Of the first event on this CPU, the second
+	# Instance 2 counts the execs on this CPU
 	must perf record -e "persistent/id=$id,instance=2/" -o "$dir/data" -- taskset 1 \
 		sh -c "for i in \$(seq 40); do $prog; sleep 0.05; done"
 	[ "$(count_execs "$dir/data")" -ge 30 ] ||
@@ -251,7 +251,7 @@ test_stopped() {
 	rm -f "$dir/data"
 	perf record -q -e "persistent/$name/" -o "$dir/data" 2> "$dir/out" &
 	pid=$!
-	# What is written first is written when it follows.
+	# The file is not empty once perf follows the session.
 	wait_for [ -s "$dir/data" ]
 	run_programs 2
 	stop
@@ -294,7 +294,7 @@ test_hand_over() {
 	finish
 }
 
-# consume NAME SESSION...: in the background
+# consume NAME SESSION...: run perf in the background
 consume() {
 	what=$1
 	shift
@@ -318,7 +318,7 @@ test_two_sessions() {
 	first=$!
 	wait_for grep -q "session '$name-2': waiting" "$dir/first.out" ||
 		fail "the first does not wait: $(cat "$dir/first.out")"
-	# It takes nothing before what the first one has.
+	# The second consumer starts with name-1, too, which the first one has.
 	consume second "$name-2" "$name-1"
 	second=$!
 	wait_for grep -q "session '$name-1': waiting" "$dir/second.out" ||
@@ -333,7 +333,7 @@ test_two_sessions() {
 	finish
 }
 
-# A dump has the events as they were typed, so what looks for them finds them.
+# A dump has the event names as typed, so tools that search for them find them.
 test_tools() {
 	begin "report, diff, sched, timechart, kmem, evlist, inject read a dump"
 	perf record --persistent="$name" -a -m 16 -e sched:sched_switch -e sched:sched_wakeup \

@@ -2,7 +2,7 @@
 # perf persistent reserve (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
-# Sessions give up their counters while somebody else needs them.
+# Sessions give up their counters while others need them.
 
 # shellcheck source=lib/persistent.sh disable=SC2154
 . "$(dirname "$0")"/lib/persistent.sh
@@ -10,7 +10,7 @@
 paranoid=/proc/sys/kernel/perf_event_paranoid
 was_paranoid=$(cat $paranoid)
 pids=
-# What a user can see
+# A file that a user can read
 released=/tmp/__perf_test.released.$$
 
 take_back() {
@@ -24,7 +24,7 @@ reserve() {
 	perf persistent reserve "$@"
 }
 
-# state_is STATE [SESSION]: of all its instances but side-band
+# state_is STATE [SESSION]: true if all its instances but side-band have it
 state_is() {
 	[ "$(perf persistent list -x ';' "${2:-$name}" | cut -d ';' -f 4)" = "$1" ]
 }
@@ -34,14 +34,14 @@ must_be() {
 		fail "it is not $1: $(perf persistent list "${2:-$name}")"
 }
 
-# A command that writes down its pid, and goes on until it is killed
+# A command that writes its pid, and runs until it is killed
 cat > "$dir/command" << EOF
 echo \$\$ > "$dir/pid.new"
 mv "$dir/pid.new" "$dir/pid"
 exec sleep 1000
 EOF
 
-# begin_to_hold OPTION...: until it is killed; its pid and that of its command
+# begin_to_hold OPTION...: hold until killed; sets $holder and $command to the pids
 begin_to_hold() {
 	rm -f "$dir/pid"
 	perf persistent reserve "$@" -- sh "$dir/command" > "$dir/held" 2>&1 &
@@ -61,7 +61,7 @@ test_command() {
 	must_be enabled
 	must_succeed "^$name;.*;held;" reserve "$name" perf persistent list -x ';' "$name"
 	must_be enabled
-	# Of the command is what comes after it.
+	# All words after it belong to the command.
 	must_succeed "^-- x$" reserve "$name" printf "%s x\n" --
 	must_be enabled
 	id=$(sed 's/id=//' "$pmu/events/$name")
@@ -92,7 +92,7 @@ test_status() {
 	finish
 }
 
-# The counts and times of the session, as they are
+# The current counts and times of the session
 values() {
 	perf persistent read -j "$name" | sed 's/"age": [0-9]*//'
 }
@@ -112,7 +112,7 @@ EOF
 	sleep 0.1
 	values > "$dir/later"
 	cmp -s "$dir/later" "$dir/after" && fail "it does not go on: $(cat "$dir/later")"
-	# Enabled as long as it ran: the gap is in neither
+	# Enabled time equals running time: the gap is in neither
 	grep -q '"pcnt-running": 100.000000' "$dir/later" || fail "$(cat "$dir/later")"
 	finish
 }
@@ -180,7 +180,7 @@ test_background() {
 	wait_for [ ! -e "/proc/$pid" ] || fail "$pid does not end"
 	must_fail "failed to run" perf persistent reserve -d "$name" -- "$dir/no-such"
 	must_be enabled
-	# What was printed before is not printed again.
+	# Output from before is not printed again.
 	must_succeed "^$name: id [0-9]* held:" perf persistent reserve -d -v "$name" -- true
 	[ "$(grep -c held "$dir/out")" -eq 1 ] || fail "$(cat "$dir/out")"
 	must_be enabled
@@ -210,7 +210,7 @@ test_several() {
 }
 
 test_members() {
-	begin "Side-band goes on, and with --pmu all that is of another PMU"
+	begin "Side-band goes on, and with --pmu all events of other PMUs"
 	must perf record --persistent="$name-2" -a -m 16 -e cpu-clock/freq=9/ \
 		-e perf_persistent:persistent_mark
 	cat > "$dir/look" << EOF
@@ -252,7 +252,7 @@ test_pmu() {
 	must perf stat --persistent="$name-2" -a -e context-switches
 	must_succeed "^$name: id [0-9]* held: " perf persistent reserve -v --pmu software true
 	and_says "^$name-2: id [0-9]* held: context-switches$"
-	# Neither has hardware events, so that there is nothing to hold, and the command runs.
+	# Neither session has hardware events, so nothing is held, and the command runs.
 	must_succeed "^no session has events of the CPU's PMU, so nothing is held$" \
 		perf persistent reserve -v -- true
 	must_succeed "^no session has events of breakpoint, so nothing is held$" \
@@ -263,7 +263,7 @@ test_pmu() {
 	finish
 }
 
-# How many of these events had a counter for a part of the time, or none
+# Print how many of these events did not have a counter all of the time
 count_shared() {
 	perf stat -a -x, -e "$events" -o "$dir/stat" sleep 1
 	grep cycles "$dir/stat" | grep -vc ',100.00,'
@@ -286,7 +286,7 @@ test_counters() {
 	finish
 }
 
-# Without names those of others, who may have some, are held as well.
+# Without names, sessions of other users are held as well.
 alone() {
 	[ "$(ls "$pmu/ids")" = "$(perf persistent list -x, "$name" | cut -d, -f2)" ]
 }
@@ -325,7 +325,7 @@ test_users() {
 	must_fail "or the right w, which 'perf persistent set $name --mode 0003' gives$" \
 		as_nobody perf persistent disable "$name"
 
-	# One that cannot be held keeps all from being held.
+	# If one session cannot be held, none is.
 	must perf stat --persistent="$name-2" -a -e context-switches
 	must_fail "^cannot hold session '$name-2': owned by root" \
 		as_nobody perf persistent reserve "$name" "$name-2" -- true

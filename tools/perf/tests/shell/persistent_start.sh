@@ -2,8 +2,8 @@
 # perf record and stat --persistent (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
-# What the commands leave in the kernel is looked up in sysfs and in what a snapshot
-# holds.
+# sysfs and the contents of a snapshot show which events the commands leave in the
+# kernel.
 
 # shellcheck source=lib/persistent.sh disable=SC2154
 . "$(dirname "$0")"/lib/persistent.sh
@@ -18,7 +18,7 @@ page=$(getconf PAGE_SIZE 2> /dev/null || echo 4096)
 busy=
 waiting=
 
-# What root has changed
+# Undo the changes that root made
 restore() {
 	if [ -w $sysctl/perf_event_persistent_max ]
 	then
@@ -44,7 +44,7 @@ is_gone() {
 	! exists "$1"
 }
 
-# value NAME FILE: what sysfs says of a session
+# value NAME FILE: print a sysfs file of a session
 value() {
 	cat "$pmu/ids/$(($(sed 's/id=//' "$pmu/events/$1")))/$2"
 }
@@ -53,13 +53,13 @@ is() {
 	[ "$(value "$name" "$1")" = "$2" ]
 }
 
-# has FILE VALUE: the session of the test does
+# has FILE VALUE: expect it of the test's session
 has() {
 	exists "$name" || return
 	is "$1" "$2" || fail "$1 is '$(value "$name" "$1")', not '$2'"
 }
 
-# start record|stat OPTION...: a low rate, because others measure as well
+# start record|stat OPTION...: at a low rate, because others measure as well
 start() {
 	tool=$1
 	shift
@@ -68,7 +68,7 @@ start() {
 	exists "$name" || fail "'perf $tool $*' leaves nothing"
 }
 
-# What the events of a session are, as a snapshot has it
+# Read the attrs of the session's events from a snapshot
 attrs() {
 	must perf persistent dump -q "$name" -o "$dir/data"
 	perf evlist -v -i "$dir/data" > "$dir/attrs" 2>&1
@@ -90,7 +90,7 @@ test_without_feature() {
 	finish
 }
 
-# What is left of perf that was killed is looked at when the other tests are done.
+# Remains of a killed perf are checked when the other tests are done.
 kill_waiting() {
 	perf record --persistent="$name-delay" -a -e cpu-clock -D 100000 > "$dir/delay" 2>&1 &
 	waiting=$!
@@ -105,7 +105,7 @@ kill_waiting() {
 	waiting=
 }
 
-# killed TIME: whole or, for half a minute, in part
+# killed TIME: expect a whole session, or a partial one that ends in half a minute
 killed() {
 	timeout -s KILL "$1" perf record --persistent="$name-kill-$1",ttl=5m -a \
 		-e "$many" -m 1 > "$dir/kill" 2>&1
@@ -126,7 +126,7 @@ killed() {
 }
 
 test_kill() {
-	begin "While perf sets up, what there is has half a minute to live"
+	begin "While perf sets up a session, its remains have half a minute to live"
 	many=$(repeat 32 cpu-clock/period=10000000/)
 	kill_waiting
 	for time in 0.1 0.2 0.25 0.3 0.4 0.5 0.7
@@ -137,7 +137,7 @@ test_kill() {
 }
 
 test_killed() {
-	begin "What perf was killed at is gone after that"
+	begin "The remains of a killed perf are gone after that"
 	for event in "$pmu"/events/"$name"-*
 	do
 		[ -e "$event" ] || continue
@@ -147,10 +147,10 @@ test_killed() {
 }
 
 test_interrupted() {
-	begin "A signal while perf waits takes everything back, and it says so"
+	begin "A signal while perf waits undoes everything, and perf says so"
 	for signal in INT TERM
 	do
-		# The shell ignores SIGINT for what it runs in the background.
+		# SIGINT is not tested: the shell ignores it in background commands.
 		env --default-signal="$signal" true 2> /dev/null || [ $signal != INT ] || continue
 		[ $signal = INT ] && default="env --default-signal=INT" || default=
 		$default perf stat --persistent="$name" -e cpu-clock -D 100000 > "$dir/out" 2>&1 &
@@ -171,7 +171,7 @@ test_cpus() {
 	has members 3
 	has instances $((3 * cpus))
 	has time_left 0
-	# For each CPU two buffers of 512K and a page
+	# Each CPU has two buffers of 512K and a page
 	has buffer_bytes $((2 * cpus * (512 * 1024 + page)))
 	stop
 	start record -C 0 -e cpu-clock
@@ -191,7 +191,7 @@ test_cpus() {
 }
 
 test_new_cpu() {
-	begin "With -a a CPU that is offline has what all others have when it comes"
+	begin "With -a an offline CPU gets the same events when it comes online"
 	if ! { echo 0 > $cpu1; } 2> /dev/null
 	then
 		skip "CPU 1 cannot be taken offline"
@@ -210,7 +210,7 @@ test_tasks() {
 	begin "-p and -t are on their tasks"
 	sh -c 'while :; do :; done' &
 	busy=$!
-	# On each CPU, so that children have buffers to write to
+	# One event on each CPU, so that children have buffers to write to
 	for target in "-p $busy" "-t $busy" "-p $busy -i"
 	do
 		# shellcheck disable=SC2086
@@ -242,7 +242,7 @@ test_tasks() {
 test_cgroups() {
 	begin "-G and --for-each-cgroup count cgroups"
 	mkdir "$cgroup" 2> /dev/null
-	# The controller comes to a hierarchy of version 2 once it left another one.
+	# The controller joins a version 2 hierarchy only after it left another one.
 	if ! perf stat --persistent="$name" -a -e cpu-clock -G "${cgroup##*/}" > "$dir/out" 2>&1
 	then
 		grep -q "${cgroup##*/}" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
@@ -297,11 +297,11 @@ test_command() {
 }
 
 test_wait() {
-	begin "What ends perf ends the command, and the session stays"
-	# USR1 is what a command that cannot be run sends, but it is not from there.
+	begin "A signal that ends perf ends the command, and the session stays"
+	# A command that cannot be run is reported with USR1, but not from outside.
 	for signal in TERM USR1
 	do
-		# To a file that nobody else wrote the name to
+		# Use a file in which nobody else wrote the name
 		perf record --persistent="$name" -e cpu-clock -m 1 sleep 100 \
 			> "$dir/wait.$signal" 2>&1 &
 		waiting=$!
@@ -342,7 +342,7 @@ test_delay() {
 }
 
 test_attrs() {
-	begin "The events are as they were asked for"
+	begin "The events have the attributes that were asked for"
 	start record -a -e cpu-clock:u -F 123 --call-graph dwarf,4096 -k mono -m 256
 	attrs
 	attrs_have "cpu-clock:u:.*{ sample_period, sample_freq }: 123,"
@@ -404,7 +404,7 @@ test_stat() {
 	start stat -p $$
 	grep -q "^$name: .* task-clock context-switches cpu-migrations page-faults" "$dir/out" ||
 		fail "perf says '$(cat "$dir/out")'"
-	# Whoever asks for an event by its name wants no other.
+	# An event given by name is not replaced by another one.
 	if grep -q "^cycles is left out" "$dir/out"
 	then
 		must_fail "cycles" perf stat --persistent="$name-2" -e cycles
@@ -420,7 +420,7 @@ test_stat() {
 }
 
 test_ttl() {
-	begin "A time to live ends it; one that is none is refused"
+	begin "A time to live ends the session; an invalid one is refused"
 	for ttl in 90 2m 3d
 	do
 		must perf stat --persistent="$name",ttl=$ttl -e cpu-clock
@@ -478,7 +478,7 @@ test_words() {
 	done
 	for word in id event instance config period name cpu
 	do
-		must_fail "'$word' is a term of events" perf stat --persistent=$word -e cpu-clock
+		must_fail "'$word' is an event term" perf stat --persistent=$word -e cpu-clock
 	done
 	for word in discard sideband ttl mode group owner =discard discard,ttl=1s ttl=1s \
 		    mode=0640,discard
@@ -490,14 +490,14 @@ test_words() {
 }
 
 test_buffers() {
-	begin "The sum and the number of buffers are said, and what empties those that fill"
+	begin "perf prints the buffers' number and size, and how to empty those that fill"
 	sum=$((2 * cpus * 64 * page / 1024))
 	size="\(${sum}K\|$((sum / 1024))M\)"
 	must_succeed ", $((2 * cpus)) buffers, $size in total, overwriting" \
 		perf record --persistent="$name" -a -e cpu-clock -F 9 -m 64
 	grep -q "perf persistent dump $name'" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
 	stop
-	must_succeed "$((2 * cpus)) buffers, .* in total, discarding what does not fit" \
+	must_succeed "$((2 * cpus)) buffers, .* in total, discarding new records when full" \
 		perf record --persistent="$name",discard -a -e cpu-clock -F 9 -m 64
 	grep -q "perf persistent flush -o <log> $name'" "$dir/out" ||
 		fail "perf says '$(cat "$dir/out")'"
@@ -505,7 +505,7 @@ test_buffers() {
 	finish
 }
 
-# has_buffers MEMBER PAGES: on all CPUs
+# has_buffers MEMBER PAGES: expect them on all CPUs
 has_buffers() {
 	count=$(perf persistent list -v "$name" | sed -n "/member [0-9]*: $1/,/member/p" |
 		grep -c ": $(($2 * page / 1024))K ")
@@ -530,7 +530,7 @@ test_side_band() {
 }
 
 test_refused() {
-	begin "What cannot be persistent is refused by name, with the reason"
+	begin "Events that cannot be persistent are refused by name, with the reason"
 	for option in "-o $dir/x" "--switch-output" "--control fd:1" "--max-size 1M" "-r 1" \
 		      "--overwrite" "-B" "-N" "--buildid-all" "--mmap-flush 4K" "--synth no" \
 		      "--switch-max-files 2" "--num-thread-synthesize 2" "-D 10-20" \
@@ -585,7 +585,7 @@ test_limits() {
 }
 
 test_user() {
-	begin "Without rights: what is not allowed is said, with the way out"
+	begin "Without rights, perf says what is not allowed, and the way out"
 	if ! as_nobody perf version > /dev/null 2>&1
 	then
 		skip "no user to be"
@@ -606,7 +606,7 @@ test_user() {
 	stop "u$uid-$name"
 	must_fail "owner= needs CAP_PERFMON" \
 		as_nobody perf stat --persistent="$name,owner=root" -e task-clock:u true
-	must_fail "group= needs CAP_PERFMON, or a group that you are in" \
+	must_fail "group= needs CAP_PERFMON, or a group that you belong to" \
 		as_nobody perf stat --persistent="$name,group=root" -e task-clock:u true
 	must as_nobody perf stat --persistent="$name,mode=0644,group=$(as_nobody id -gn)" \
 		-e task-clock:u true
@@ -653,7 +653,7 @@ test_delegated() {
 }
 
 test_no_equal_sign() {
-	begin "A name behind a blank is not taken for a command"
+	begin "A name after a blank is not taken for a command"
 	for tool in record stat
 	do
 		must_fail "^did you mean --persistent=$name" \

@@ -62,14 +62,14 @@ test_loop() {
 	status
 	grep -q "^$name, id [0-9]*:$" "$dir/out" || fail "it says '$(cat "$dir/out")'"
 	says state disabled
-	says full "no, it overwrites the oldest"
+	says full "no, it overwrites the oldest records"
 	says overrun no
 	must perf persistent enable "$name"
 	status
 	says state enabled
 	wait_for is_overwritten || fail "it says '$(cat "$dir/out")'"
 	status
-	says full "no, it overwrites the oldest"
+	says full "no, it overwrites the oldest records"
 	says overrun no
 	must perf persistent disable "$name"
 	status
@@ -103,7 +103,7 @@ test_until_full() {
 	says flush "not in progress"
 	says "flush error" none
 	says "log full" no
-	says "log overrun" "yes, lacks [1-9][0-9]* samples"
+	says "log overrun" "yes, [1-9][0-9]* samples missing"
 	# It is lost to the session, and not to the log, until the next flush tells.
 	must perf persistent enable "$name"
 	wait_for is_overrun_since || fail "nothing is lost: $(cat "$dir/out")"
@@ -154,7 +154,7 @@ test_flush_error() {
 	says "flush error" none
 	head -c 100 "$log" > "$dir/short"
 	cat "$dir/short" > "$log"
-	must_fail "^$log.pos does not belong to $log: move both away$" \
+	must_fail "^$log.pos does not match $log: move both away$" \
 		perf persistent status -i "$log" "$name"
 	rm -f "$log" "$log.pos"
 	stop
@@ -224,7 +224,7 @@ test_log_until_full() {
 	must perf persistent flush -o "$log" "$name"
 	size=$(($(wc -c < "$log") + 4096))
 	run_programs 100
-	must_succeed "^\[ $log is full: what does not fit stays in the buffers \]$" \
+	must_succeed "^\[ $log is full: the remaining records stay in the buffers \]$" \
 		perf persistent flush -o "$log" --max-size ${size}B --until-full "$name"
 	and_says "appended .* ([1-9][0-9]* samples)"
 	[ "$(wc -c < "$log")" -le $size ] || fail "it has $(wc -c < "$log") of $size bytes"
@@ -243,12 +243,13 @@ test_log_until_full() {
 	status -i "$log"
 	says "log full" no
 	expect_execs 105 "$log"
-	must_fail "a log begins with [1-9][0-9]* bytes and needs room for a record" \
+	must_fail "^--max-size is too small: the log header alone takes [1-9][0-9]* bytes$" \
 		perf persistent flush -o "$dir/tiny" --max-size 1K --until-full "$name"
 	must_fail "needs --max-size" perf persistent flush -o "$log" --until-full "$name"
-	must_fail "not rotated" \
+	must_fail "^--until-full cannot be used with --max-age or --keep$" \
 		perf persistent flush -o "$log" --until-full --max-size 1M --keep 2 "$name"
-	must_fail "are for logs" perf persistent flush -o - --until-full "$name"
+	must_fail "^-o - cannot be used with --max-size, .* or --until-full$" \
+		perf persistent flush -o - --until-full "$name"
 	finish
 }
 
@@ -311,7 +312,7 @@ test_flushing() {
 	run_programs 5
 	if start_flush || start_flush || start_flush || start_flush || start_flush
 	then
-		must_fail "another process appends to $log" \
+		must_fail "another process is appending to $log" \
 			perf persistent flush -o "$log" "$name-2"
 		end_flush || fail "the flush fails"
 		status -i "$log"
@@ -362,7 +363,7 @@ test_refused() {
 		perf persistent status --state "$dir/text" "$name"
 	[ "$(cat "$dir/text")" = text ] || fail "it was changed"
 	cp "$dir/text" "$dir/text.pos"
-	must_fail "$dir/text.pos does not belong to $dir/text" \
+	must_fail "$dir/text.pos does not match $dir/text" \
 		perf persistent status -i "$dir/text" "$name"
 	must_fail "$dir/none/x: No such file" perf persistent status --state "$dir/none/x" "$name"
 	# Nobody reads or writes these.
@@ -373,10 +374,11 @@ test_refused() {
 		timeout 10 perf persistent status -i "$dir/beside" "$name"
 	must_fail "$dir/fifo: not a regular file" \
 		timeout 10 perf persistent status --state "$dir/fifo" "$name"
-	must_fail "of one session" perf persistent status -i "$log" "$name" "$name"
+	must_fail "can only be used with one session" \
+		perf persistent status -i "$log" "$name" "$name"
 	stop
 	must perf record --persistent="$name,discard" -a -e $exec_event -m 64
-	must_fail "$log is of another session" perf persistent status -i "$log" "$name"
+	must_fail "^$log belongs to another session$" perf persistent status -i "$log" "$name"
 	stop
 	finish
 }

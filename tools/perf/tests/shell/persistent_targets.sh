@@ -2,7 +2,7 @@
 # perf persistent events: tasks, commands, cgroups and groups (exclusive)
 # SPDX-License-Identifier: GPL-2.0
 
-# From starting a session to reading it, with what was counted known exactly.
+# From starting a session to reading it, with exactly known counts.
 
 # shellcheck source=lib/persistent.sh disable=SC2154
 . "$(dirname "$0")"/lib/persistent.sh
@@ -24,43 +24,43 @@ calls() {
 	perf bench syscall basic -l "$1" > /dev/null
 }
 
-# is WHAT VALUE WANTED
+# is WHAT VALUE WANTED: expect them to be equal
 is() {
 	[ "$2" = "$3" ] || fail "$1: '$2' and not '$3'"
 }
 
-# read_is NAME EVENT WANTED: what 'perf persistent read' says
+# read_is NAME EVENT WANTED: expect that count in 'perf persistent read'
 read_is() {
 	perf persistent read -x, "$1" > "$dir/read" 2>&1
 	is "read $1: $2" "$(awk -F, -v e="$2" '$3 == e { print $1, $5 }' "$dir/read")" "$3 100.00"
 }
 
-# parts_are NAME EVENT WANTED: the sum of what it says of each CPU and task
+# parts_are NAME EVENT WANTED: expect that sum over CPUs and tasks
 parts_are() {
 	perf persistent read -A -x, "$1" > "$dir/read" 2>&1
 	is "read -A $1: $2" \
 	   "$(awk -F, -v e="$2" '$3 == e { n += $1 } END { print n + 0 }' "$dir/read")" "$3"
 }
 
-# part_is NAME EVENT PID WANTED: what it says of that process alone
+# part_is NAME EVENT PID WANTED: expect that count of one process
 part_is() {
 	perf persistent read -A -x, "$1" > "$dir/read" 2>&1
 	is "read -A $1: $2 of process $3" \
 	   "$(awk -F, -v e="$2" -v p="$3" '$3 == e && $9 == p { print $1 }' "$dir/read")" "$4"
 }
 
-# stat_is FILE EVENT WANTED: what a perf stat -x, wrote there
+# stat_is FILE EVENT WANTED: expect that sum in the output of perf stat -x,
 stat_is() {
 	is "stat $2" "$(awk -F, -v e="$2" '$3 == e { n += $1 } END { print n + 0 }' "$1")" "$3"
 }
 
-# script_is FILE FIELDS PATTERN WANTED: how many lines of perf script have it
+# script_is FILE FIELDS PATTERN WANTED: expect so many lines of perf script
 script_is() {
 	is "$1: $3" "$(perf script -F "$2" -i "$1" 2> "$dir/err" | grep -c "$3")" "$4"
 	grep -qiE "unknown|invalid|corrupt|failed" "$dir/err" && fail "$1: $(cat "$dir/err")"
 }
 
-# follow NAME PERF OPTION...: until it is told to end; NAME is its variable, too
+# follow NAME PERF OPTION...: run perf until followed NAME; $NAME is its pid
 follow() {
 	as=$1
 	shift
@@ -71,7 +71,7 @@ follow() {
 	wait_for [ -e "$dir/$as.ready" ] || fail "'$*' does not start: $(cat "$dir/$as.out")"
 }
 
-# followed NAME...
+# followed NAME...: end the followers
 followed() {
 	for as in "$@"
 	do
@@ -80,7 +80,7 @@ followed() {
 	done
 }
 
-# A child and threads that the process gets while it is recorded
+# The process gets a child and threads while it is recorded
 test_process() {
 	begin "A process: its children and threads are recorded, and stay when it has ended"
 	rm -f "$dir/go"
@@ -121,7 +121,7 @@ test_process() {
 	finish
 }
 
-# bench_later CALLS: a process that makes them when it is told to
+# bench_later CALLS: run a process that makes them when it is told to
 bench_later() {
 	rm -f "$dir/begun"
 	sh -c ": > $dir/begun; until [ -e $dir/go ]; do sleep 0.1; done
@@ -153,7 +153,7 @@ test_several() {
 }
 
 test_chosen() {
-	begin "Of processes that share their buffers, -p and -t show the records of the one alone"
+	begin "With shared buffers, -p and -t show only the records of the given process"
 	rm -f "$dir/go"
 	bench_later 30
 	first=$!
@@ -180,9 +180,9 @@ test_chosen() {
 	finish
 }
 
-# How much was counted before is known while the process is stopped.
+# The count so far is known while the process is stopped.
 test_threads() {
-	begin "A process with threads: what they do from now on, exactly"
+	begin "A process with threads: their events from now on are counted exactly"
 	perf stat --persistent="$name" -e $pipe_write --filter 'count == 4' \
 		-- sh -c "echo \$\$ $name > $dir/pid; until [ -e $dir/bench ]; do sleep 0.1; done; \
 			  exec perf bench sched pipe -T -l 3000" \
@@ -192,7 +192,7 @@ test_threads() {
 	read -r pid _ < "$dir/pid"
 	touch "$dir/bench"
 	tries=1000000
-	# Without a pause, or they have ended.
+	# Do not sleep, or the threads end first.
 	until set -- "/proc/$pid/task"/* && [ $# -ge 3 ]
 	do
 		tries=$((tries - 1))
@@ -252,7 +252,7 @@ test_command() {
 	finish
 }
 
-# in_cgroup NAME COMMAND...
+# in_cgroup NAME COMMAND...: run it in that cgroup
 in_cgroup() {
 	sub=$1
 	shift
@@ -260,7 +260,7 @@ in_cgroup() {
 }
 
 make_cgroups() {
-	# The controller comes to a hierarchy of version 2 once it left another one.
+	# The controller joins a version 2 hierarchy only after it left another one.
 	mkdir "$dir/v1"
 	mount -t cgroup -o perf_event cgroup "$dir/v1" 2> /dev/null && umount "$dir/v1"
 	sleep 0.5
@@ -272,7 +272,7 @@ make_cgroups() {
 }
 
 test_cgroups() {
-	begin "Cgroups on the same CPUs: what each did is told apart"
+	begin "Cgroups on the same CPUs: each has its own counts"
 	if ! make_cgroups
 	then
 		skip "no perf_event controller"
@@ -330,7 +330,7 @@ test_instance() {
 }
 
 test_groups() {
-	begin "Groups stay groups in a dump, in counts and in what is followed"
+	begin "Groups stay groups in dumps, counts and followed sessions"
 	must perf record --persistent="$name" -a -c 1 -m 64 -e "{$call,$pipe_write}:S"
 	must perf stat --persistent="$name-3" -e "{$call,$pipe_write}" -- \
 		perf bench syscall basic -l 20
@@ -362,7 +362,7 @@ test_groups() {
 	finish
 }
 
-# exec'ed by a shell that told its number
+# A shell writes its pid, and executes the program
 run_listed() {
 	i=0
 	while [ $i -lt "$1" ]
@@ -421,10 +421,10 @@ test_clock() {
 }
 
 test_horizon() {
-	begin "Following --history of side-band that was overwritten says when it reaches back to"
+	begin "Following --history of overwritten side-band says how far back it reaches"
 	must perf record --persistent="$name" -a -c 1 -e $call -m 1
 	calls 5
-	# A comm, a fork, an exit and some maps each
+	# Some comm, fork, exit and mmap records each
 	i=0
 	while [ $i -lt $((page / 50)) ]
 	do
@@ -439,7 +439,7 @@ test_horizon() {
 }
 
 test_counting() {
-	begin "What only counts has no records, and perf says what to do"
+	begin "A session that only counts has no records, and perf says what to do"
 	must perf stat --persistent="$name" -e $call -- perf bench syscall basic -l 3
 	must perf record --persistent="$name-2" -a -c 1 -e $call -m 1
 	must_fail "'perf persistent read $name'" perf persistent dump "$name" -o "$dir/x"

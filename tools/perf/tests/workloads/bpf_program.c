@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Load a BPF program that does nothing, say whether that worked, and keep it until a signal
- * comes.
+ * Load a BPF program that does nothing, print whether that worked, and keep it until a
+ * signal comes.
  */
 #include <errno.h>
 #include <stdio.h>

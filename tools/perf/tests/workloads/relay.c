@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Threads that live as short as they can: each starts the next one and ends. For each
- * SIGUSR1 they call getppid() that often between them, and the process says when they have.
+ * Short-lived threads: each starts the next one and exits. For each SIGUSR1 they call
+ * getppid() a fixed number of times between them, and the process prints when they have.
  */
 #include <pthread.h>
 #include <sched.h>

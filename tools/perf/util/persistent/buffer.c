@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Read a buffer of a session that runs on.
+ * Read a buffer of a session while events write to it.
  *
- * The kernel publishes data_head after it wrote a record, and nested writers
- * not even then, so data_head does not show what was overwritten while it was
- * copied. The reserved head, asked for after the copy, does: what lies beyond
- * it may be torn and is dropped, and all the rest is whole.
+ * The kernel publishes data_head after it wrote a record, and nested writers not even
+ * then, so data_head does not show what was overwritten during a copy. Copy first, then
+ * query the reserved head: data beyond it may be torn and is dropped; the rest is whole.
  */
 #include "buffer.h"
 
@@ -30,10 +29,10 @@
 #include "registry.h"
 #include "reopen.h"
 
-/* A copy that the writers overtook is taken again, but not for ever. */
+/* Limit of copies of a buffer whose writers keep overtaking the reader */
 #define MAX_TRIES	5
 
-/* How long a consumer waits for the one before it to be looked for again */
+/* How often a waiting consumer tries to map the buffer */
 #define CONSUMER_POLL_NSEC	(10 * NSEC_PER_MSEC)
 
 /* "CPU 1", for messages */
@@ -46,8 +45,8 @@ static const char *persistent_buffer__of(struct persistent_buffer *buffer, char 
 }
 
 /*
- * A buffer has one consumer, and who comes next begins where that one stopped.
- * Signals are blocked except while it sleeps, so that none is missed.
+ * A buffer has one consumer at a time; the next one begins where the last one stopped.
+ * Signals are blocked except during the sleep, so that none is missed.
  */
 static int persistent_buffer__wait_mmap(struct persistent_buffer *buffer, bool wait)
 {
@@ -84,8 +83,8 @@ static int persistent_buffer__wait_mmap(struct persistent_buffer *buffer, bool w
 }
 
 /*
- * Returns -ENOENT from an instance that was attached by somebody, or is not for us any
- * more: it does not tell how far its buffer is.
+ * Returns -ENOENT if the instance was attached, or the caller has lost the right to it: it
+ * does not report the position in the buffer.
  */
 int persistent_buffer__query(int fd, struct perf_persistent_query *query)
 {
@@ -96,7 +95,7 @@ int persistent_buffer__query(int fd, struct perf_persistent_query *query)
 	return err == -EINVAL || (!err && !query->buffer_pages) ? -ENOENT : err;
 }
 
-/* The instance that was asked so far was dropped, and others may share its buffer. */
+/* The queried instance was dropped: query another one that shares the buffer. */
 static int persistent_buffer__query_another(struct persistent_buffer *buffer,
 					    struct perf_persistent_query *query)
 {
@@ -130,8 +129,8 @@ static int persistent_buffer__ask(struct persistent_buffer *buffer,
 }
 
 /*
- * Returns -ENOENT if nobody has the buffer any more, and -EBUSY if another consumes it
- * and is not to be waited for.
+ * Returns -ENOENT if no instance has the buffer any more, and -EBUSY if another process
+ * consumes it and @wait is false.
  */
 int persistent_buffer__mmap(struct persistent_buffer *buffer, bool wait)
 {
@@ -177,13 +176,13 @@ void persistent_buffer__print_error(struct persistent_buffer *buffer, int err)
 	pr_err("the buffer of %s of session '%s' cannot be read: %s\n",
 	       persistent_buffer__of(buffer, of, sizeof(of)), member->name,
 	       err == -EOPNOTSUPP ?
-	       "it overwrites the oldest, and only discard sessions have a consumer" :
+	       "it overwrites the oldest records; only discard sessions can be consumed" :
 	       persistent__strerror(member->id, err, buf, sizeof(buf)));
 }
 
 /*
- * Records from before a clear are left out. Side-band is not: it names tasks that go
- * on after that. What was being written at that time may not have been published yet.
+ * Leave out records from before a clear, except side-band: it names tasks that go on.
+ * Records that were being written during the clear may not have been published yet.
  */
 void persistent_buffer__begin(struct persistent_buffer *buffer)
 {
@@ -196,7 +195,7 @@ void persistent_buffer__begin(struct persistent_buffer *buffer)
 	buffer->cursor = buffer->start;
 }
 
-/* What was taken from the copy was written: there is room for more. */
+/* Make room: the records taken from the copy have been written out. */
 void persistent_buffer__consume(struct persistent_buffer *buffer)
 {
 	if (buffer->consumes)
@@ -204,9 +203,9 @@ void persistent_buffer__consume(struct persistent_buffer *buffer)
 }
 
 /*
- * The same, but for the newest @keep bytes. Nothing is written to what lies between
- * the tail and the head, so records are found in the buffer itself; a header does not
- * reach over its end.
+ * Like persistent_buffer__consume(), but keep the newest @keep bytes. Nothing is written
+ * between tail and head, so walk the records in the buffer itself; a header does not wrap
+ * around.
  */
 void persistent_buffer__consume_older(struct persistent_buffer *buffer, u64 keep)
 {
@@ -216,7 +215,7 @@ void persistent_buffer__consume_older(struct persistent_buffer *buffer, u64 keep
 	while ((s64)(buffer->cursor - pos) > (s64)keep) {
 		struct perf_event_header *header = ring + (pos & (buffer->size - 1));
 
-		/* Another consumer left an impossible tail. */
+		/* Another consumer left an invalid tail. */
 		if ((pos | header->size) % sizeof(u64) || header->size < sizeof(*header) ||
 		    header->size > buffer->cursor - pos) {
 			pos = buffer->cursor;
@@ -238,9 +237,9 @@ void persistent_buffer__munmap(struct mmap *map)
 }
 
 /*
- * If no instance reports the reserved head any more, records may still be
- * written: use data_head instead, and take nothing from an overwrite buffer. An
- * instance that was stopped polls HUP once it has written its last record.
+ * If no instance reports the reserved head any more, records may still be being written:
+ * use data_head, and take nothing from an overwrite buffer. A stopped instance polls HUP
+ * once it has written its last record.
  */
 static int persistent_buffer__reserved(struct persistent_buffer *buffer, u64 *reserved)
 {
@@ -269,10 +268,10 @@ static void persistent_buffer__copy(struct persistent_buffer *buffer, u64 from, 
 }
 
 /*
- * Keep whole records only: the last one may reach into overwritten data. Only
- * the kernel writes records, but the consumer of a discard buffer can move its
- * positions into the middle of one, into data that the measured tasks chose.
- * Refuse that, so that nobody can forge records in a file.
+ * Keep whole records only: the last one may reach into overwritten data. Only the kernel
+ * writes records, but the consumer of a discard buffer can move data_tail into the middle
+ * of one, into data chosen by the measured tasks. Refuse that, so that nobody can forge
+ * records in a file.
  */
 static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 {
@@ -324,8 +323,8 @@ static int persistent_buffer__read_backward(struct persistent_buffer *buffer)
 }
 
 /*
- * A discard buffer is written forward from the tail, which its consumer moves.
- * So data before the tail may be overwritten during the copy.
+ * A discard buffer is written forward from the tail, which its consumer moves, so data
+ * before the tail may be overwritten during the copy.
  */
 static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
 {
@@ -361,12 +360,12 @@ static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
 	buffer->cursor = head;
 	return 0;
 forged:
-	pr_err("the buffer of %s: its consumer left invalid positions in it\n",
+	pr_err("the buffer of %s has invalid positions, left by its consumer\n",
 	       persistent_buffer__of(buffer, of, sizeof(of)));
 	return -EBADMSG;
 }
 
-/* Move together what is to stay. Returns how many records are not. */
+/* Drop the records that @keep rejects and close the gaps. Returns how many were dropped. */
 u64 persistent_buffer__keep(struct persistent_buffer *buffer, persistent_keep_t keep, u64 arg)
 {
 	union perf_event *event = NULL, *next = persistent_buffer__next(buffer, NULL);
@@ -395,20 +394,20 @@ static bool evlist__has_event(struct evlist *evlist, union perf_event *event,
 	return !evlist__event2id(evlist, event, &id) && evlist__id2sid(evlist, id);
 }
 
-/* The buffer may be shared with events of the session that were not chosen, or dropped. */
+/* Drop records of events of the session that were not chosen, or were dropped from it. */
 void persistent_buffer__leave_out_others(struct persistent_buffer *buffer)
 {
 	if (buffer->in_part)
 		persistent_buffer__keep(buffer, evlist__has_event, 0);
 }
 
-/* A consumer may give a part back, and so is to know all that the buffer has. */
+/* A consumer may give a part of the buffer back, so its copy keeps all records. */
 int persistent_buffer__read(struct persistent_buffer *buffer)
 {
 	int err = buffer->backward ? persistent_buffer__read_backward(buffer) :
 				     persistent_buffer__read_forward(buffer);
 
-	/* What others write fills it as well. */
+	/* Records of other events fill the buffer, too. */
 	buffer->came = buffer->len;
 	if (!err && !buffer->consumes)
 		persistent_buffer__leave_out_others(buffer);

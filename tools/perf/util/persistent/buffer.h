@@ -14,13 +14,13 @@ struct perf_persistent_query;
 union perf_event;
 
 /*
- * One buffer of a session and how far this reader has come in it. The
- * position is the reader's own: others read the same buffer at the same time,
- * and nothing that is done here changes what they find, unless it consumes.
+ * One buffer of a session, and how far this reader has read it. The position is
+ * the reader's own: others read the same buffer at the same time, and a reader
+ * changes nothing for them unless it consumes.
  *
- * @start:	    what lies before it was cleared
- * @lost_bytes:	    overwritten before this reader had them
- * @consumed_bytes: taken out by a consumer before this reader had them
+ * @start:	    data before this position was cleared
+ * @lost_bytes:	    overwritten before this reader read them
+ * @consumed_bytes: taken out by a consumer before this reader read them
  */
 struct persistent_buffer {
 	struct evlist			*evlist;
@@ -63,7 +63,7 @@ void persistent_buffer__consume(struct persistent_buffer *buffer);
 void persistent_buffer__consume_older(struct persistent_buffer *buffer, u64 keep);
 void persistent_buffer__munmap(struct mmap *map);
 
-/* NULL begins and ends the walk through what was read. */
+/* Pass NULL to get the first record; returns NULL after the last one. */
 static inline union perf_event *persistent_buffer__next(struct persistent_buffer *buffer,
 							union perf_event *event)
 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent stop, clear, disable and enable: what is done to each event of a
- * session.
+ * perf persistent stop, clear, disable and enable: actions on each event of a session.
  */
 #include "cmd.h"
 
@@ -19,7 +18,7 @@
 #include "reader.h"
 #include "registry.h"
 
-/* What is done to a session: flags of SET, also of one member, or a function */
+/* An action on a session: flags of SET, which may be for one member only, or a function */
 struct persistent_action {
 	const char	*verb;
 	const char	*done;
@@ -54,7 +53,7 @@ static int control__set_in_order(struct persistent_info *info, int fd, int membe
 			continue;
 		set.member = i + 1;
 		err = persistent__set(fd, &set);
-		/* This member has gone, others may be there. */
+		/* This member has gone; others may be there. */
 		if (err && err != -ENOENT)
 			break;
 		err = 0;
@@ -63,7 +62,7 @@ static int control__set_in_order(struct persistent_info *info, int fd, int membe
 	return err ?: persistent__set(fd, &set);
 }
 
-/* Map the buffer of an instance, if it is a discard buffer: others need no room. */
+/* Map the buffer of an instance if it discards: overwrite buffers need no room. */
 static int clear__add(struct persistent_reader *reader, struct persistent_info *info, int i)
 {
 	struct perf_persistent_info *instance = &info->instances[i];
@@ -91,14 +90,13 @@ static int clear__add(struct persistent_reader *reader, struct persistent_info *
 	buffer->consumes = !err;
 	if (!err)
 		buffer->cursor = ring_buffer_read_head(buffer->base);
-	/* If it has ended meanwhile, that is no fault of those that are left. */
+	/* An instance that has ended meanwhile is no error. */
 	return err == -ENOENT || err == -EOPNOTSUPP ? 0 : err;
 }
 
 /*
- * The kernel does not make room in discard buffers: perf does that, as their consumer. The
- * place of the consumer is taken before anything is done, and what comes while it is done
- * stays in the buffers.
+ * The kernel does not make room in discard buffers; perf does, as their consumer. It
+ * becomes the consumer before anything is cleared; records written during the clear stay.
  */
 static int control__clear(struct persistent_info *info, int fd)
 {
@@ -116,18 +114,18 @@ static int control__clear(struct persistent_info *info, int fd)
 		persistent_reader__make_room(&reader);
 	persistent_reader__exit(&reader);
 
-	/* The kernel tells the number of an event to those who may read it. */
+	/* The kernel tells event ids only to those who may read the event. */
 	if (!err && !info->instances[0].event_id && persistent__number(info->id, "buffer_bytes"))
-		pr_info("[ perf persistent clear: without the right r, buffers that discard get no room ]\n");
+		pr_info("[ perf persistent clear: without the right r, no room is made in discard buffers ]\n");
 	return err;
 }
 
-/* What stop --dump writes; without a path, nothing. */
+/* Output of stop --dump; no dump without a path */
 static struct persistent_dump stop_dump = { .option = "--dump" };
 
 /*
- * Hold the session, so that nothing is recorded between the dump and the end.
- * If the dump fails or is killed, the session goes on when the file is closed.
+ * Hold the session, so that nothing is recorded between the dump and the end. If the dump
+ * fails or perf is killed, closing the file lets the session go on.
  */
 static int control__stop(struct persistent_info *info, int fd)
 {
@@ -142,7 +140,7 @@ static int control__stop(struct persistent_info *info, int fd)
 	return err ?: persistent__end(info->id);
 }
 
-/* The dump itself may go to standard output. */
+/* The dump may go to standard output. */
 static FILE *control__messages(void)
 {
 	return stop_dump.path && !strcmp(stop_dump.path, "-") ? stderr : stdout;
@@ -153,7 +151,7 @@ static const char *control_event;
 
 static const struct option control_options[] = {
 	OPT_BOOLEAN(0, "mine", &control_mine, "all sessions that belong to the caller"),
-	OPT_BOOLEAN(0, "all", &control_all, "all sessions, whoever they belong to"),
+	OPT_BOOLEAN(0, "all", &control_all, "all sessions of all users"),
 	OPT_END()
 };
 
@@ -164,7 +162,7 @@ static const struct option switch_options[] = {
 
 static const struct option stop_options[] = {
 	OPT_STRING(0, "dump", &stop_dump.path, "file",
-		   "write all that was recorded to a perf.data first, - for stdout"),
+		   "write all records to a perf.data first, - for stdout"),
 	OPT_BOOLEAN('N', "no-buildid-cache", &stop_dump.no_buildid_cache,
 		    "with --dump: do not update the buildid cache"),
 	OPT_PARENT(control_options)
@@ -200,11 +198,11 @@ static int persistent__act_id(const struct persistent_action *action, u32 id)
 	if (fd >= 0)
 		close(fd);
 
-	/* Of all, one that ended since the list was read is left out. */
+	/* With --mine and --all, skip a session that has ended since it was listed. */
 	if ((control_mine || control_all) && (err == -ENOENT || err == -ESRCH))
 		return 0;
 	if (err == -ECANCELED)
-		pr_err("session '%s' was not dumped, so it goes on as before\n", info.name);
+		pr_err("session '%s' was not stopped, because the dump failed\n", info.name);
 	else if (err)
 		persistent__error(action->verb, id, info.name, 'w', err);
 	else
@@ -243,9 +241,9 @@ int persistent_cmd__control(int argc, const char **argv, const char * const usag
 	argc = parse_options(argc, argv, action->options, usage, 0);
 	if ((control_mine + control_all + !!argc) != 1)
 		usage_with_options_msg(usage, action->options,
-				       "give one of these: names, --mine or --all");
+				       "give either names, --mine or --all");
 	if (stop_dump.no_buildid_cache && !stop_dump.path) {
-		pr_err("-N needs --dump, which says what is written\n");
+		pr_err("-N needs --dump\n");
 		return -EINVAL;
 	}
 	if (stop_dump.path && persistent_dump__prepare(&stop_dump, argc != 1))

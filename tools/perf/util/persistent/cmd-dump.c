@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent dump: snapshots of sessions that go on, each as a perf.data.
+ * perf persistent dump: write snapshots of running sessions, each to a perf.data.
  */
 #include "cmd.h"
 
@@ -25,7 +25,7 @@
 
 static struct persistent_output dump_output;
 
-/* A snapshot that is interrupted leaves nothing behind. */
+/* An interrupted snapshot leaves no file behind. */
 static void dump__interrupted(int sig)
 {
 	if (dump_output.partial[0])
@@ -88,7 +88,7 @@ static int dump__write(const struct persistent_dump *dump, struct persistent_rea
 	return err;
 }
 
-/* The first %n, and no %%n, or NULL */
+/* The first %n that is not part of %%n, or NULL */
 static const char *dump__find_name(const char *format)
 {
 	for (; *format; format++) {
@@ -102,7 +102,7 @@ static const char *dump__find_name(const char *format)
 	return NULL;
 }
 
-/* A name has no % in it, so strftime() leaves it alone. */
+/* A session name has no % in it, so strftime() leaves it alone. */
 static int dump__expand_path(const struct persistent_dump *dump, const char *name, char *path,
 			     size_t size)
 {
@@ -120,14 +120,14 @@ static int dump__expand_path(const struct persistent_dump *dump, const char *nam
 	if (!err)
 		err = strbuf_addstr(&sb, format);
 	if (!err && (!localtime_r(&now, &tm) || !strftime(path, size, sb.buf, &tm))) {
-		pr_err("invalid file name '%s' of %s\n", sb.buf, dump->option);
+		pr_err("invalid file name '%s' for %s\n", sb.buf, dump->option);
 		err = -EINVAL;
 	}
 	strbuf_release(&sb);
 	return err;
 }
 
-/* Returns 0 or, having said what is wrong, a negative error. */
+/* Returns 0, or a negative error after printing a message. */
 int persistent_dump__run(const struct persistent_dump *dump, u32 id)
 {
 	char name[PERF_PERSISTENT_NAME_MAX], path[PATH_MAX];
@@ -172,14 +172,14 @@ static int dump__run_ids(const struct persistent_dump *dump, int argc, const cha
 	return err;
 }
 
-/* Returns 0 or, having said what is wrong, a negative error. */
+/* Returns 0, or a negative error after printing a message. */
 int persistent_dump__prepare(struct persistent_dump *dump, bool several)
 {
 	bool to_stdout = !strcmp(dump->path, "-");
 	sigset_t ends;
 
 	if (several && !dump__find_name(dump->path)) {
-		pr_err("%s %s: each session needs a file of its own, as %s %s.%%n gives them\n",
+		pr_err("%s %s: each session needs a file of its own, use %s %s.%%n\n",
 		       dump->option, dump->path, dump->option,
 		       to_stdout ? "perf.data" : dump->path);
 		return -EINVAL;
@@ -202,7 +202,7 @@ int persistent_cmd__dump(int argc, const char **argv, const char * const usage[]
 	const struct option options[] = {
 		OPT_STRING('o', "output", &dump.path, "file",
 			   "output file name (default: perf.data, or perf.data.%n), - for stdout"),
-		OPT_BOOLEAN(0, "all", &dump.all, "dump all that have buffers"),
+		OPT_BOOLEAN(0, "all", &dump.all, "dump all sessions that have buffers"),
 		OPT_CALLBACK(0, "last", &dump.last, "time",
 			     "only the samples of the last <time>, e.g. 30s",
 			     persistent_option__time),

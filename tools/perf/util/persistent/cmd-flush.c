@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent flush: move what a discard session holds to a log, so that
- * it has room again.
+ * perf persistent flush: move the records of a discard session to a log, to make room for
+ * more.
  */
 #include "cmd.h"
 
@@ -22,7 +22,7 @@
 #include "reopen.h"
 #include "symbol.h"
 
-/* What was asked for; 0 where there is no limit */
+/* When to rotate the log; 0 where there is no limit */
 struct persistent_rotation {
 	u64		max_size;
 	u64		max_age;
@@ -40,8 +40,8 @@ struct persistent_flush {
 };
 
 /*
- * Samples that are in the log already and were not given back are given back now. A
- * new log begins with all the side-band that there is.
+ * Give back the room of samples that are in the log already, if an earlier flush did
+ * not. A new log begins with all side-band in the buffers.
  */
 static int flush__set_cursors(struct persistent_flush *flush)
 {
@@ -68,7 +68,7 @@ static int flush__set_cursors(struct persistent_flush *flush)
 	return 0;
 }
 
-/* Only those that were lost since the log was written to last. */
+/* Write only losses since the log was last written to. */
 static int flush__write_lost(struct persistent_flush *flush)
 {
 	struct persistent_instance *instance;
@@ -81,7 +81,7 @@ static int flush__write_lost(struct persistent_flush *flush)
 		if (!before)
 			return -ENOMEM;
 		err = evsel__persistent_lost_records(evsel, idx, thread, &lost);
-		/* What was lost before a clear was cleared with the rest. */
+		/* Losses from before a clear were cleared, too. */
 		since = max(*before, instance->base_lost);
 		lost += instance->base_lost;
 		if (!err && lost > since)
@@ -101,7 +101,7 @@ static int flush__commit(struct persistent_flush *flush)
 	for (int i = 0; i < reader->nr; i++)
 		*persistent_log__mark(&flush->log, LOG_POSITION, reader->buffers[i].id) =
 			reader->buffers[i].cursor;
-	/* LOG_MISSING is there since the log was begun. */
+	/* LOG_MISSING exists since the log was begun. */
 	*persistent_log__mark(&flush->log, LOG_MISSING, 0) += flush->output.lost;
 	return persistent_log__set(&flush->log, LOG_FULL, flush->full) ?:
 	       persistent_log__set(&flush->log, LOG_ERROR, 0) ?:
@@ -109,8 +109,8 @@ static int flush__commit(struct persistent_flush *flush)
 }
 
 /*
- * Whether events joined the session since the log was written to. It says in its beginning
- * which events there are: perf reads the formats of tracepoints once only.
+ * Whether events joined the session since the log was last written to. A log lists its
+ * events at its beginning, since perf reads the formats of tracepoints only once.
  */
 static int flush__has_new(struct persistent_flush *flush)
 {
@@ -137,12 +137,12 @@ static int flush__rotate(struct persistent_flush *flush)
 	if (has_new < 0 || !size)
 		return min(has_new, 0);
 	if (has_new && rotation->until_full) {
-		pr_err("%s was begun before processes were added: choose another log\n",
+		pr_err("%s was started before processes were added: choose another log\n",
 		       log->path);
 		return -EEXIST;
 	}
 
-	/* About: more may come before it is read. */
+	/* An estimate: more may be written before the buffer is read. */
 	persistent_reader__for_each(&flush->reader, buffer)
 		size += ring_buffer_read_head(buffer->base) - buffer->cursor;
 	due |= rotation->max_size && size > rotation->max_size;
@@ -156,7 +156,7 @@ static int flush__rotate(struct persistent_flush *flush)
 	return flush__set_cursors(flush);
 }
 
-/* Leave in the buffers what does not fit. Returns 1 if nothing fits. */
+/* Records that do not fit stay in the buffers. Returns 1 if nothing fits. */
 static int flush__fit(struct persistent_flush *flush)
 {
 	const struct persistent_rotation *rotation = &flush->rotation;
@@ -167,14 +167,14 @@ static int flush__fit(struct persistent_flush *flush)
 						    flush->log.size + flush->output.bytes,
 						    rotation->max_size, &flush->full);
 	if (err > 0 && !flush->log.size) {
-		pr_err("--max-size: a log begins with %llu bytes and needs room for a record\n",
+		pr_err("--max-size is too small: the log header alone takes %llu bytes\n",
 		       (unsigned long long)flush->output.bytes);
 		return -EFBIG;
 	}
 	return err;
 }
 
-/* Nothing remembers what was written to standard output: it is a new log each time. */
+/* No state is kept for standard output: it is a new log each time. */
 static int flush__write_records(struct persistent_flush *flush)
 {
 	struct persistent_log *log = &flush->log;
@@ -186,14 +186,14 @@ static int flush__write_records(struct persistent_flush *flush)
 	if (!err && !log->size)
 		err = persistent_output__begin_pipe(&flush->output) ?:
 		      persistent_output__synthesize(&flush->output);
-	/* What was lost comes before the round that ends what is complete. */
+	/* Lost records come before the FINISHED_ROUND that ends the complete part. */
 	return err ?: persistent_reader__read(&flush->reader) ?:
 		      flush__write_lost(flush) ?:
 		      flush__fit(flush) ?:
 		      persistent_output__write(&flush->output, &flush->reader);
 }
 
-/* How it ended is beside the log, for 'perf persistent status'. */
+/* Keep the result beside the log, for 'perf persistent status'. */
 static int flush__append(struct persistent_flush *flush)
 {
 	struct persistent_log *log = &flush->log;
@@ -234,7 +234,7 @@ static int flush__write(struct persistent_flush *flush, const char *path)
 	return err;
 }
 
-/* For 'perf persistent status', if there is a log of the session already */
+/* Keep the error for 'perf persistent status', if the session has a log already. */
 static void flush__note_error(u32 id, const char *path, int err)
 {
 	struct persistent_log log;
@@ -255,7 +255,7 @@ static void flush__report(struct persistent_flush *flush)
 		(unsigned long long)flush->output.samples,
 		evlist__first(flush->reader.evlist)->persistent->name, flush->id);
 	if (flush->full)
-		pr_info("[ %s is full: what does not fit stays in the buffers ]\n",
+		pr_info("[ %s is full: the remaining records stay in the buffers ]\n",
 			flush->log.path);
 	if (flush->output.lost)
 		pr_info("[ dropped, buffer full: %llu samples ]\n",
@@ -264,7 +264,7 @@ static void flush__report(struct persistent_flush *flush)
 		persistent_side_band__print_lost(flush->output.lost_side_band, stderr);
 }
 
-/* Returns 0 or, having said what is wrong, a negative error. */
+/* Returns 0, or a negative error after printing a message. */
 static int flush__run(u32 id, const char *path, const struct persistent_rotation *rotation)
 {
 	struct persistent_flush flush = {
@@ -302,15 +302,15 @@ static int flush__check(const char *path, const struct persistent_rotation *rota
 	if (!path || !*path)
 		pr_err("missing log: use -o <log>\n");
 	else if (!strcmp(path, "-") && (rotates || keeps || until_full))
-		pr_err("-o -: --max-size, --max-age, --keep and --until-full are for logs\n");
+		pr_err("-o - cannot be used with --max-size, --max-age, --keep or --until-full\n");
 	else if (!rotation->keep)
-		pr_err("--keep 0: use a number from 1, or leave it out to keep all\n");
+		pr_err("--keep 0: use 1 or more, or leave out --keep to keep all logs\n");
 	else if (until_full && !rotation->max_size)
-		pr_err("--until-full needs --max-size, which says when the log is full\n");
+		pr_err("--until-full needs --max-size\n");
 	else if (until_full && (rotation->max_age || keeps))
-		pr_err("--until-full: such a log is not rotated; leave out --max-age and --keep\n");
+		pr_err("--until-full cannot be used with --max-age or --keep\n");
 	else if (keeps && !rotates)
-		pr_err("--keep needs --max-size or --max-age, which say when a log is rotated\n");
+		pr_err("--keep needs --max-size or --max-age\n");
 	else
 		return strcmp(path, "-") ? 0 : persistent_output__check_stdout("-o");
 	return -EINVAL;
@@ -323,15 +323,15 @@ int persistent_cmd__flush(int argc, const char **argv, const char * const usage[
 	const struct option options[] = {
 		OPT_STRING('o', "output", &path, "log", "file to append to, - for stdout"),
 		OPT_CALLBACK(0, "max-size", &rotation.max_size, "size",
-			     "rotate a log that would become larger, e.g. 10M",
+			     "rotate a log before it exceeds this size, e.g. 10M",
 			     persistent_option__size),
 		OPT_CALLBACK(0, "max-age", &rotation.max_age, "time",
-			     "rotate a log that was begun so long ago, e.g. 1h",
+			     "rotate a log older than this, e.g. 1h",
 			     persistent_option__time),
 		OPT_UINTEGER(0, "keep", &rotation.keep,
 			     "how many rotated logs to keep (default: all)"),
 		OPT_BOOLEAN(0, "until-full", &rotation.until_full,
-			    "do not rotate a log of --max-size, but leave the rest in the buffers"),
+			    "stop at --max-size, without rotating; the rest stays in the buffers"),
 		OPT_INCR('v', "verbose", &verbose, "be more verbose"),
 		OPT_BOOLEAN('q', "quiet", &quiet, "do not print the summary"),
 		OPT_END()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent list: show the sessions. Anybody may see the values in sysfs.
- * States and tasks of the instances are for those who may read the session, and
- * come from one query for each session.
+ * perf persistent list: show the sessions. Anybody may see the values in sysfs. States and
+ * tasks of the instances need the right to read the session, and come from one query per
+ * session.
  */
 #include "cmd.h"
 
@@ -26,7 +26,7 @@
 #include "term.h"
 #include "units.h"
 
-/* The last column, that of the events, is as long as they are. */
+/* The last column, EVENTS, is as wide as its content. */
 enum list_column {
 	LIST_NAME, LIST_ID, LIST_OWNER, LIST_STATE, LIST_TARGET, LIST_AGE, LIST_LEFT, LIST_BUFFER,
 	LIST_LOST, LIST_EVENTS,
@@ -37,12 +37,12 @@ static const char * const list_titles[] = {
 };
 
 /*
- * A session of the list. What sysfs tells is always there.
+ * A session of the list. The values from sysfs are always there.
  *
- * @err: why the caller may not read it, or 0: then @info has all of it, and else the name, the
- *	 age and the time to live
- * @nr:	 how many instances are not of side-band, or a negative error if @info has none
- * @includes_guests: negative if that is not for the caller to know
+ * @err: why the caller may not read the session, or 0; if set, @info has only the
+ *	 name, the age and the time to live
+ * @nr:	 number of instances except side-band, or a negative error if @info has none
+ * @includes_guests: negative if the caller may not know
  */
 struct list_entry {
 	u32				id;
@@ -71,7 +71,7 @@ static int list_entry__includes_guests(struct list_entry *entry,
 	return includes;
 }
 
-/* Returns 0, or -ENOENT if it has ended. */
+/* Returns 0, or -ENOENT if the session has ended. */
 static int list_entry__ask(struct list_entry *entry)
 {
 	struct persistent_info *info = &entry->info;
@@ -125,13 +125,13 @@ static int list_entry__init(struct list_entry *entry, u32 id)
 
 /* Table */
 
-/* Behind the events, where one of them keeps KVM from giving guests the PMU */
+/* Printed after the events if one of them keeps KVM from giving guests the PMU */
 #define INCLUDES_GUESTS	" [includes guests]"
 
-/* Numbers are aligned to the right. */
+/* Numbers are right-aligned. */
 static const int list_align[] = { -1, 1, -1, -1, -1, 1, 1, 1, 1 };
 
-/* A list of CPUs that is longer is shown as their number. */
+/* A longer list of CPUs is shown as the number of CPUs. */
 #define TARGET_SIZE	20
 
 static void list_entry__scnprintf_state(const struct list_entry *entry, char *buf, size_t size)
@@ -211,7 +211,7 @@ static void list__print_instance(struct persistent_info *info, int i,
 	struct perf_persistent_query *query = &details->query;
 	char buffer[64], gap[32];
 
-	/* It has ended since it was listed. */
+	/* The instance has ended since it was listed. */
 	if (persistent_info__details(info, i, details) == -ENOENT)
 		return;
 
@@ -265,7 +265,7 @@ static void list_entry__print_details(struct list_entry *entry)
 	}
 }
 
-/* A list of CPUs has commas, so blanks go between its ranges. */
+/* Lists of CPUs contain commas, so print blanks between the ranges. */
 static void list_entry__print_separated(struct list_entry *entry, const char *sep)
 {
 	const struct perf_persistent_query *query = &entry->info.query;
@@ -282,7 +282,7 @@ static void list_entry__print_separated(struct list_entry *entry, const char *se
 	       (unsigned long long)entry->lost, sep, entry->events);
 }
 
-/* The columns that are left for the events; 0 if there is no end of them. */
+/* Returns the number of columns left for the events, or 0 if unlimited. */
 static int list__room(const int widths[])
 {
 	struct winsize winsize;
@@ -385,7 +385,7 @@ static void json__member(struct json_out *out, struct persistent_info *info, u32
 	json_out__end(out, '}');
 }
 
-/* Whoever is not entitled has no "members". */
+/* No "members" without the right to read the session */
 static void json__members(struct json_out *out, struct list_entry *entry)
 {
 	struct persistent_info *info = &entry->info;
@@ -402,7 +402,7 @@ static void json__members(struct json_out *out, struct list_entry *entry)
 	json_out__end(out, ']');
 }
 
-/* Whoever is not entitled has none of it. */
+/* None of these without the right to read the session */
 static void json__instances(struct json_out *out, const struct list_entry *entry)
 {
 	char target[sizeof(entry->cpus) + 64];
@@ -494,7 +494,7 @@ static int list__sessions(u32 *ids, int nr, const struct persistent_print *print
 	if (!entries)
 		return -ENOMEM;
 
-	/* One may have ended since its id was read. */
+	/* A session may have ended since its id was read. */
 	for (int i = 0; i < nr && err != -ENOMEM; i++) {
 		err = list_entry__init(&entries[n], ids[i]);
 		n += !err;
@@ -541,10 +541,11 @@ int persistent_cmd__list(int argc, const char **argv, const char * const usage[]
 	struct persistent_print print = {};
 	bool counters = false;
 	const struct option options[] = {
-		OPT_INCR('v', "verbose", &verbose, "show the members and instances of each"),
+		OPT_INCR('v', "verbose", &verbose,
+			 "show the members and instances of each session"),
 		OPT_BOOLEAN('j', "json", &print.json, "print JSON"),
 		OPT_STRING('x', "field-separator", &print.separator, "separator",
-			   "print a line for each session, with this between the fields"),
+			   "print a line for each session, with the fields separated by this"),
 		OPT_BOOLEAN(0, "counters", &counters,
 			    "show how many hardware counters sessions hold, and how many are free"),
 		OPT_END()
@@ -555,7 +556,7 @@ int persistent_cmd__list(int argc, const char **argv, const char * const usage[]
 	if (persistent_print__check(&print))
 		return -EINVAL;
 	if (print.separator && print.details) {
-		pr_err("-v and -x cannot be used together: -v -j has all that -v shows\n");
+		pr_err("-v and -x cannot be used together: use -v -j\n");
 		return -EINVAL;
 	}
 	if (counters && (print.json || print.separator || print.details || argc)) {

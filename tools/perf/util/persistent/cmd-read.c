@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent read: what sessions have counted since they were started, or cleared. One
- * query tells the counts of all instances, also of those whose target has died.
+ * perf persistent read: print what sessions have counted since they were started or
+ * cleared. One query returns the counts of all instances, even if their target has exited.
  */
 #include "cmd.h"
 
@@ -28,7 +28,7 @@ struct persistent_read {
 	struct openmetrics		metrics;
 };
 
-/* Of a pinned event that did not get its counter there is nothing. */
+/* A pinned event that did not get its counter has no count. */
 static struct perf_counts_values instance__counts(const struct perf_persistent_info *instance)
 {
 	if (instance->state == PERF_PERSISTENT_STATE_ERROR)
@@ -63,8 +63,8 @@ static int instance__cmp(const void *a, const void *b)
 }
 
 /*
- * Share the times of a task's event among its CPUs. Tasks of other pid namespaces all have
- * pid 0 and cannot be told apart: add up their times on each CPU.
+ * Distribute the enabled time of a task's event among its CPUs. Tasks of other pid
+ * namespaces all have pid 0 and cannot be told apart: add up their times on each CPU.
  */
 static void task__share_times(struct perf_persistent_info *instances, int nr)
 {
@@ -137,7 +137,7 @@ static void read_line__print(const struct read_line *line)
 	printf("\n");
 }
 
-/* The same fields with and without -A or --per-process; those that do not apply are empty. */
+/* Print the same fields with and without -A or --per-process; unused ones are empty. */
 static void read_line__separated(const struct read_line *line, const char *sep)
 {
 	char value[64], cpu[16] = "", pid[16] = "";
@@ -220,7 +220,7 @@ static void read_line__set_counts(struct read_line *line,
 	perf_counts_values__scale(&line->counts, /*scale=*/true, NULL);
 }
 
-/* The instances are sorted by member and process. */
+/* Requires instances sorted by member and process. */
 static bool persistent_info__ends_process(const struct persistent_info *info, int i)
 {
 	const struct perf_persistent_info *instance = &info->instances[i];
@@ -229,7 +229,7 @@ static bool persistent_info__ends_process(const struct persistent_info *info, in
 	       instance[1].tgid != instance->tgid;
 }
 
-/* Adds up the instances of a member, and prints each with -A, or the sum of each process. */
+/* Add up the instances of a member; print each one with -A, or the sum of each process. */
 static int persistent_read__instances(struct persistent_read *read_counts, struct read_line *sum,
 				      struct persistent_answer *details)
 {
@@ -246,9 +246,9 @@ static int persistent_read__instances(struct persistent_read *read_counts, struc
 		if (instance->member != sum->member)
 			continue;
 
-		/* The cgroup of one stands for all, unless each is shown. */
+		/* Unless each is shown, the cgroup of one instance stands for all. */
 		err = ask ? persistent__details(info->id, instance->instance, details) : 0;
-		/* It has ended meanwhile, which is no fault of those that are left. */
+		/* An instance that has ended meanwhile is no error. */
 		if (err == -ENOENT) {
 			err = 0;
 			continue;
@@ -347,7 +347,7 @@ static int persistent_read__id(struct persistent_read *read_counts, u32 id, bool
 		}
 		persistent_read__end(read_counts);
 	}
-	/* It ended after its instances were listed. */
+	/* The session ended after its instances were listed. */
 	if (err == -ESRCH)
 		err = -ENOENT;
 	if (err && (named || err != -ENOENT))
@@ -357,7 +357,7 @@ static int persistent_read__id(struct persistent_read *read_counts, u32 id, bool
 }
 
 /*
- * It goes on after an error, so that all readable sessions are printed. Without names, a
+ * Go on after an error, so that all readable sessions are printed. Without names, a
  * session that cannot be read is no error if another can.
  */
 static int persistent_read__ids(struct persistent_read *read_counts, int argc, const char **argv)
@@ -375,7 +375,7 @@ static int persistent_read__ids(struct persistent_read *read_counts, int argc, c
 			  persistent_exits__show(ids[i], print->json ? &read_counts->json : NULL) :
 			  persistent_read__id(read_counts, ids[i], argc);
 
-		/* It may have ended since the list was read. */
+		/* The session may have ended since the list was read. */
 		err = ret && (argc || ret != -ENOENT) ? ret : err;
 		done += !ret;
 	}
@@ -388,7 +388,7 @@ static int persistent_read__run(int argc, const char **argv, const struct persis
 	struct persistent_read read_counts = { .print = print, .json.fp = stdout };
 	int err;
 
-	/* For people only: programs read the numbers of C. */
+	/* For people only: programs expect numbers as in the C locale. */
 	if (persistent_print__is_text(print))
 		setlocale(LC_NUMERIC, "");
 	if (print->json)
@@ -437,7 +437,7 @@ int persistent_cmd__read(int argc, const char **argv, const char * const usage[]
 
 	if (print.exits && (!argc || print.no_aggr || print.details || print.separator ||
 			    print.openmetrics)) {
-		pr_err("--exits needs the name of a session, and no -A, -v, -x or --openmetrics\n");
+		pr_err("--exits needs the name of a session, and cannot be used with -A, -v, -x or --openmetrics\n");
 		return -EINVAL;
 	}
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent reserve: have sessions stand still, so that their counters are free for
- * somebody else. Each is held through a view that stays open until this process ends.
+ * perf persistent reserve: hold sessions, so that their counters are free for others. Each
+ * is held through a view that stays open until this process ends.
  */
 #include "cmd.h"
 
@@ -23,9 +23,9 @@
 #include "start.h"
 
 /*
- * @names:   sessions that were named; without a PMU, all of their events are meant
- * @argv:    the command that is run while they are held, or NULL
- * @guessed: that it is a command, since it is no session
+ * @names:   sessions that were named; without a PMU, hold all of their events
+ * @argv:    the command to run while they are held, or NULL
+ * @guessed: @argv is taken for a command because it names no session
  */
 struct reserve {
 	const char	*pmu_name;
@@ -37,7 +37,7 @@ struct reserve {
 	bool		background;
 };
 
-/* A session to be held, and which of its members are meant */
+/* A session to hold, and which of its members */
 struct reserve_session {
 	u32			id;
 	int			fd;
@@ -46,7 +46,7 @@ struct reserve_session {
 	DECLARE_BITMAP(members, PERSISTENT_MAX_MEMBERS);
 };
 
-/* Side-band goes on, since it is what names the tasks that are started meanwhile. */
+/* Side-band goes on: it names the tasks that are started meanwhile. */
 static bool reserve__wants(const struct reserve *reserve, u32 type, u64 config)
 {
 	struct perf_event_attr attr = { .size = sizeof(attr), .type = type, .config = config };
@@ -60,7 +60,7 @@ static bool reserve__wants(const struct reserve *reserve, u32 type, u64 config)
 	return pmu && pmu->type == reserve->pmu->type;
 }
 
-/* Whether a session has an event that is meant, by the types that anybody may read; or -ENOENT */
+/* Whether a session has an event to hold, by the types in sysfs; -ENOENT if it has ended */
 static int reserve__wants_session(const struct reserve *reserve, u32 id)
 {
 	struct persistent_types types;
@@ -91,8 +91,8 @@ static int reserve__choose_members(const struct reserve *reserve, struct reserve
 }
 
 /*
- * All of it at once if that is meant: then it is all that joins later, too. The events stand
- * still on all CPUs when the kernel returns.
+ * Hold the whole session at once if all of it is meant: that includes events that join
+ * later. When the kernel returns, the events have stopped on all CPUs.
  */
 static int session__hold(const struct reserve_session *session)
 {
@@ -106,7 +106,7 @@ static int session__hold(const struct reserve_session *session)
 	for_each_set_bit(member, session->members, PERSISTENT_MAX_MEMBERS) {
 		set.member = member + 1;
 		err = persistent__set(session->fd, &set);
-		/* This member has gone, others may be there. */
+		/* This member has gone; others may be there. */
 		if (err && err != -ENOENT)
 			return err;
 	}
@@ -123,12 +123,12 @@ static void session__report(struct reserve_session *session)
 	fprintf(stderr, "\n");
 }
 
-/* Returns whether something of it is held, or a negative error. */
+/* Returns whether an event was held, or a negative error. */
 static int reserve__hold(const struct reserve *reserve, struct reserve_session *session)
 {
 	int err = reserve__wants_session(reserve, session->id);
 
-	/* Do not open others: the caller may not be allowed to hold them. */
+	/* Do not open other sessions: the caller may not be allowed to hold them. */
 	if (err <= 0)
 		return err;
 
@@ -139,7 +139,7 @@ static int reserve__hold(const struct reserve *reserve, struct reserve_session *
 	return err ?: 1;
 }
 
-/* What has ended needs no holding, unless it was named. */
+/* A session that has ended needs no holding, unless it was named. */
 static int reserve__hold_id(const struct reserve *reserve, u32 id)
 {
 	struct reserve_session session = { .id = id };
@@ -156,7 +156,7 @@ static int reserve__hold_id(const struct reserve *reserve, u32 id)
 	return persistent__error("hold", id, name, 'x', ret);
 }
 
-/* All are tried, so that all that cannot be held are said at once. */
+/* Try all sessions, to report all that cannot be held. */
 static int reserve__hold_ids(const struct reserve *reserve)
 {
 	int held = 0, err;
@@ -181,7 +181,7 @@ static int reserve__hold_ids(const struct reserve *reserve)
 
 static void reserve__block_signals(sigset_t *wait, sigset_t *old)
 {
-	/* The end of the command must be told, even if somebody had that ignored. */
+	/* Do not inherit an ignored SIGCHLD: perf waits for the end of the command. */
 	signal(SIGCHLD, SIG_DFL);
 	persistent__end_signals(wait);
 	sigaddset(wait, SIGCHLD);
@@ -220,7 +220,7 @@ static int reserve__wait(pid_t pid, const sigset_t *wait)
 	int status;
 
 	while ((status = persistent__wait_command(pid, wait, &info)) == -EINTR && pid) {
-		/* The terminal sends it to the command as well. */
+		/* A signal from the terminal reaches the command by itself. */
 		if (info.si_code <= 0)
 			kill(pid, info.si_signo);
 	}
@@ -237,7 +237,7 @@ static void reserve__to_null(int fd)
 	close(null);
 }
 
-/* The command keeps the output of perf, which goes on without. */
+/* The command keeps perf's standard output and error; perf itself needs neither. */
 static int reserve__tell_ready(int ready)
 {
 	reserve__to_null(STDOUT_FILENO);
@@ -263,7 +263,7 @@ static int reserve__run(const struct reserve *reserve, int ready)
 	return err ?: reserve__wait(pid, &wait);
 }
 
-/* Prints the pid of a process that holds the sessions from then on. */
+/* Prints the pid of a background process that holds the sessions. */
 static int reserve__background(const struct reserve *reserve)
 {
 	int ready[2], err;
@@ -274,7 +274,7 @@ static int reserve__background(const struct reserve *reserve)
 	pid = pipe2(ready, O_CLOEXEC) ? -1 : fork();
 	if (pid < 0) {
 		err = -errno;
-		pr_err("cannot go to the background: %s\n", strerror(-err));
+		pr_err("cannot run in the background: %s\n", strerror(-err));
 		return err;
 	}
 	if (!pid) {
@@ -291,7 +291,7 @@ static int reserve__background(const struct reserve *reserve)
 	return 0;
 }
 
-/* The names end where there is no session of that name; "--" after that is the command's. */
+/* The names end at "--", which is skipped, or at the first argument that is no session. */
 static int reserve__parse(struct reserve *reserve, int argc, const char **argv)
 {
 	bool dashes;
@@ -321,9 +321,9 @@ int persistent_cmd__reserve(int argc, const char **argv, const char * const usag
 	struct reserve reserve = {};
 	const struct option options[] = {
 		OPT_BOOLEAN('d', "background", &reserve.background,
-			    "return when they are held, and print the pid of who holds them"),
+			    "return when the counters are held, and print the pid of the holder"),
 		OPT_STRING(0, "pmu", &reserve.pmu_name, "pmu",
-			   "only events of this PMU (default: the CPUs', or all if named)"),
+			   "hold events of this PMU (default: CPU PMUs; all of named sessions)"),
 		OPT_INCR('v', "verbose", &verbose, "print what is held"),
 		OPT_END()
 	};

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent set and mark: change what a session is called, how long it lives, who
- * may do what with it, and how its events are filtered and sampled; and put a text into
- * the buffers.
+ * perf persistent set and mark: change the name, time to live, owner, group and mode of a
+ * session, and the filters and sampling of its events; write a text into the buffers.
  */
 #include "cmd.h"
 
@@ -22,8 +21,8 @@
 #include "strbuf.h"
 
 /*
- * The new name, and what the events of a session get, as it was typed; NULL or 0 where nothing
- * was. The text is the whole new filter.
+ * The new name, and the new settings of events as they were typed; NULL or 0 if not given.
+ * @text is the complete new filter.
  */
 struct persistent_change {
 	const char	*name;
@@ -60,7 +59,7 @@ static int change__check_options(const struct persistent_change *change)
 	return 0;
 }
 
-/* Returns 0 or, having said what is wrong with what was typed, a negative error. */
+/* Returns 0, or a negative error after printing a message. */
 static int persistent_change__parse(struct persistent_change *change,
 				    struct perf_persistent_set *set)
 {
@@ -92,7 +91,7 @@ static bool member__is_tracepoint(struct persistent_info *info, u32 nr)
 
 /*
  * With PERF_SAMPLE_PERIOD, which perf sets in all sessions that it starts, tracepoints and
- * software events but the clocks are sampled each time that they happen, whatever their period.
+ * software events other than clocks are sampled at each occurrence, whatever their period.
  */
 static bool member__samples_each(struct persistent_info *info, u32 nr)
 {
@@ -105,7 +104,7 @@ static bool member__samples_each(struct persistent_info *info, u32 nr)
 		attr->config != PERF_COUNT_SW_TASK_CLOCK);
 }
 
-/* For the kernel a number is a frequency or a period, as the event was opened. */
+/* The kernel takes the number as a frequency or a period, as the event was opened. */
 static int change__check_period(const struct persistent_change *change,
 				struct persistent_info *info,
 				const struct perf_persistent_set *set)
@@ -129,9 +128,9 @@ static int change__check_period(const struct persistent_change *change,
 	if (found)
 		return 0;
 	if (change->event)
-		pr_err("'%s' does not sample by a period or frequency\n", change->event);
+		pr_err("'%s' does not sample with a period or frequency\n", change->event);
 	else
-		pr_err("no event of session '%s' samples by a period or frequency\n", info->name);
+		pr_err("no event of session '%s' samples with a period or frequency\n", info->name);
 	return -EINVAL;
 }
 
@@ -151,7 +150,7 @@ static int change__check_filter(const struct persistent_change *change,
 	return -EINVAL;
 }
 
-/* The filter that all have which are chosen; a part of a filter is another one. */
+/* Find the common filter of all chosen events. A truncated one is not the same filter. */
 static int change__find_filter(struct persistent_info *info,
 			       const struct perf_persistent_set *set, char *old)
 {
@@ -173,7 +172,7 @@ static int change__find_filter(struct persistent_info *info,
 			return persistent__error("read the filter of", info->id, info->name, 'r',
 						 err);
 		if (found && strcmp(old, answer.filter)) {
-			pr_err("--add-filter: there are different filters, \"%s\" and \"%s\"; %s\n",
+			pr_err("--add-filter: the current filters differ: \"%s\" and \"%s\"; %s\n",
 			       persistent__printable(old), persistent__printable(answer.filter),
 			       set->member ? "use --filter" : "choose one event with --event");
 			return -EINVAL;
@@ -223,8 +222,8 @@ static int change__fill(struct persistent_change *change, struct persistent_info
 }
 
 /*
- * Find out what the kernel is to be told. Returns 0 or, having said what is wrong, a
- * negative error. What becomes of a number or an added filter takes reading.
+ * Fill in the request. A period, a frequency or an added filter requires reading the
+ * session. Returns 0, or a negative error after printing a message.
  */
 static int persistent_change__apply(struct persistent_change *change, u32 id,
 				    struct perf_persistent_set *set)
@@ -244,7 +243,7 @@ static int persistent_change__apply(struct persistent_change *change, u32 id,
 	return err;
 }
 
-/* Settings are called like their options. */
+/* Each setting is named like its option. */
 static int set__parse_setting(const struct option *opt, const char *str, int unset)
 {
 	const char *wrong = unset ? "" : persistent__parse_setting(opt->value, opt->long_name, str);
@@ -254,7 +253,7 @@ static int set__parse_setting(const struct option *opt, const char *str, int uns
 	return wrong ? -EINVAL : 0;
 }
 
-/* Why the kernel takes no value that was typed; NULL if perf has no idea */
+/* Why the kernel rejects a value that was typed; NULL if unknown */
 static const char *set__why_invalid(const struct perf_persistent_set *set,
 				    const struct persistent_change *change, char *buf, size_t size)
 {
@@ -263,7 +262,7 @@ static const char *set__why_invalid(const struct perf_persistent_set *set,
 	int max_rate = INT_MAX;
 
 	sysctl__read_int("kernel/perf_event_max_sample_rate", &max_rate);
-	/* perf checked the value: the kernel only refuses it without CAP_PERFMON. */
+	/* perf checked the value: the kernel rejects it only without CAP_PERFMON. */
 	if (set->flags & PERF_PERSISTENT_SET_TTL && set->ttl > max_ttl)
 		scnprintf(buf, size,
 			  "without CAP_PERFMON the ttl is at most %llus (kernel.perf_event_persistent_max_ttl)",
@@ -274,7 +273,7 @@ static const char *set__why_invalid(const struct perf_persistent_set *set,
 			  max_rate);
 	else if (set->flags & PERF_PERSISTENT_SET_MARK)
 		scnprintf(buf, size,
-			  "use a text of 1 to %d bytes without tabs, ends of lines and other control characters",
+			  "use 1 to %d bytes of text without tabs, newlines or other control characters",
 			  PERF_PERSISTENT_MARK_MAX - 1);
 	else if (filter && change->event)
 		scnprintf(buf, size, "invalid filter '%s' for '%s'", filter, change->event);
@@ -305,7 +304,7 @@ static const char *set__strerror(u32 id, const struct perf_persistent_set *set,
 	if (err == -EPERM && set->flags & PERF_PERSISTENT_SET_GID)
 		return "needs CAP_PERFMON; without it the owner can choose one of their own groups";
 	if (err == -EPERM && set->flags & PERF_PERSISTENT_SET_MODE)
-		return "a new mode needs CAP_PERFMON, or to own a session started without it";
+		return "a new mode needs CAP_PERFMON, or ownership of a session started without it";
 	return persistent__strerror_right(id, 'w', err, buf, size);
 }
 
@@ -344,10 +343,10 @@ int persistent_cmd__set(int argc, const char **argv, const char * const usage[])
 		OPT_CALLBACK(0, "owner", &set, "user", "new owner", set__parse_setting),
 		OPT_CALLBACK(0, "group", &set, "group", "new group", set__parse_setting),
 		OPT_STRING(0, "event", &change.event, "event",
-			   "the event that gets a filter, period or frequency, by name or number"),
+			   "event whose filter, period or frequency to set, by name or number"),
 		OPT_STRING(0, "filter", &change.filter, "filter", "new filter of tracepoints"),
 		OPT_STRING(0, "add-filter", &change.add_filter, "filter",
-			   "filter to be combined with the current one"),
+			   "filter to combine with the current one"),
 		OPT_BOOLEAN(0, "drop-filter", &change.drop_filter, "remove the filter"),
 		OPT_CALLBACK(0, "period", &change.period, "n", "new sampling period",
 			     persistent_option__count),
@@ -384,7 +383,7 @@ static bool session__has_mark(u32 id)
 	return has;
 }
 
-/* The kernel reports it all the same, to whoever else may have the event. */
+/* The kernel reports the mark anyway, to others that may have the event. */
 static void mark__note_unseen(void)
 {
 	bool seen = false;
@@ -397,7 +396,7 @@ static void mark__note_unseen(void)
 	if (nr >= 0)
 		free(ids);
 	if (!seen)
-		pr_info("[ perf persistent mark: no session has the event %s, so none has the text in its buffers ]\n",
+		pr_info("[ perf persistent mark: no session records the event %s, so the text is in no session ]\n",
 			MARK_EVENT);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent status: whether a session runs, whether its buffers are full, what was
- * lost since the caller asked last, and how its log is: all that
+ * perf persistent status: print whether a session runs, whether its buffers are full, what
+ * was lost since the caller last asked, and the state of its log: all that
  * posix_trace_get_status(3p) tells of a trace stream.
  */
 #include "cmd.h"
@@ -35,9 +35,9 @@ struct status_options {
 };
 
 /*
- * @nr_buffers: those for samples; without @nr_overwrite, which overwrite, they can be full
- * @lost:	samples since the session was started, whatever was cleared
- * @asked:	how many of them the caller has been told of
+ * @nr_buffers: number of buffers for samples; all but @nr_overwrite of them can be full
+ * @lost:	samples lost since the session was started, including those before a clear
+ * @asked:	how many of @lost the caller knows of already
  */
 struct persistent_status {
 	u32				id;
@@ -52,7 +52,7 @@ struct persistent_status {
 	struct persistent_log_status	log;
 };
 
-/* Side-band is no part of it: it names tasks, and lacks no sample. */
+/* Ignore side-band: it names tasks, and its losses are not samples. */
 static void status__count(struct persistent_status *status, struct persistent_info *info)
 {
 	int nr = persistent_info__sort_side_band(info);
@@ -67,9 +67,9 @@ static void status__count(struct persistent_status *status, struct persistent_in
 }
 
 /*
- * Whether the kernel has room for one more record like the longest that is there. Nobody
- * but the consumer makes room, so a buffer that has dropped one like that is full until
- * it is read. The kernel leaves a byte free.
+ * A buffer is full if the kernel has no room for another record as long as the longest
+ * that it holds. Only the consumer makes room, so a buffer that has dropped such a record
+ * is full until it is read. The kernel leaves a byte free.
  */
 static bool persistent_buffer__is_full(struct persistent_buffer *buffer)
 {
@@ -93,7 +93,7 @@ static int status__look_into(struct persistent_status *status, struct persistent
 			status->nr_overwrite++;
 			continue;
 		}
-		/* What takes up room counts, also if it was cleared, or is of dropped targets. */
+		/* Data that was cleared or is of dropped targets takes up room, too. */
 		buffer->cursor = READ_ONCE(buffer->base->data_tail);
 		buffer->in_part = false;
 		err = persistent_buffer__read(buffer);
@@ -123,7 +123,7 @@ static int status__state_error(const char *path, const char *what)
 	return -EINVAL;
 }
 
-/* An empty file, and one of another session: the caller asks for the first time. */
+/* An empty file, or one of another session, means that the caller asks for the first time. */
 static int status__ask_state(struct persistent_status *status, const char *path,
 			     const char *session)
 {
@@ -168,7 +168,7 @@ static int status__ask_files(struct persistent_status *status, const struct stat
 	return err;
 }
 
-/* Returns 0 or, having said what is wrong, a negative error. */
+/* Returns 0, or a negative error after printing a message. */
 static int status__ask(struct persistent_status *status, const struct status_options *options,
 		       u32 id)
 {
@@ -194,7 +194,7 @@ static void status__print_log(const struct persistent_log_status *log, const cha
 	       log->error ? str_error_r(log->error, buf, sizeof(buf)) : "none");
 	printf("  log full:     %s\n", log->full ? "yes" : "no");
 	if (log->missing)
-		printf("  log overrun:  yes, lacks %" PRIu64 " samples\n", log->missing);
+		printf("  log overrun:  yes, %" PRIu64 " samples missing\n", log->missing);
 	else
 		printf("  log overrun:  no\n");
 }
@@ -212,7 +212,7 @@ static void status__print(const struct persistent_status *status,
 	else if (!status->nr_buffers)
 		printf("  full:         no, it has no buffers\n");
 	else if (status->nr_overwrite == status->nr_buffers)
-		printf("  full:         no, it overwrites the oldest\n");
+		printf("  full:         no, it overwrites the oldest records\n");
 	else
 		printf("  full:         no\n");
 	if (lost)
@@ -287,10 +287,9 @@ int persistent_cmd__status(int argc, const char **argv, const char * const usage
 {
 	struct status_options status = {};
 	const struct option options[] = {
-		OPT_STRING('i', "input", &status.log, "log",
-			   "the log that it is flushed to"),
+		OPT_STRING('i', "input", &status.log, "log", "the log of the session"),
 		OPT_STRING(0, "state", &status.state, "file",
-			   "report what was lost since the last status with this file"),
+			   "report losses since the last status with this file"),
 		OPT_BOOLEAN('j', "json", &status.json, "print JSON"),
 		OPT_END()
 	};
@@ -299,7 +298,7 @@ int persistent_cmd__status(int argc, const char **argv, const char * const usage
 	if (!argc)
 		usage_with_options_msg(usage, options, "name a session");
 	if (argc > 1 && (status.log || status.state)) {
-		pr_err("%s is of one session\n", status.log ? "-i" : "--state");
+		pr_err("%s can only be used with one session\n", status.log ? "-i" : "--state");
 		return -EINVAL;
 	}
 	symbol__init(NULL);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent add and drop: have a session of tasks measure other processes as well,
- * or no longer.
+ * perf persistent add and drop: add processes to a session of tasks, or take them out.
  */
 #include "cmd.h"
 
@@ -21,7 +20,7 @@
 #include "start.h"
 #include "targets.h"
 
-/* Nobody waits for ever for threads that end sooner than they can be looked at. */
+/* Limit of passes, in case threads keep ending before they can be looked at */
 #define MAX_PASSES	10000
 
 struct targets {
@@ -47,7 +46,7 @@ static int pids__parse(const struct option *opt, const char *str, int unset __ma
 		pid_t *list;
 
 		if (end == str || (*end && *end != ',') || pid <= 0 || pid > INT_MAX) {
-			pr_err("--pid %s: use numbers of processes, separated by commas\n", str);
+			pr_err("--pid %s: use process ids, separated by commas\n", str);
 			return -EINVAL;
 		}
 		list = realloc(pids->list, (pids->nr + 1) * sizeof(*list));
@@ -65,7 +64,7 @@ static const char *add__strerror(struct targets *targets, int err, char *buf, si
 	case -ESRCH:
 		return "no such process";
 	case -EEXIST:
-		return "the session measures it already";
+		return "the session already measures it";
 	case -EACCES:
 		return "needs permission to measure it and to control the session";
 	case -EPERM:
@@ -95,8 +94,8 @@ static bool targets__are_interrupted(const struct targets *targets)
 }
 
 /*
- * The newest thread first, as it may be the next one to end. Returns 1 if there was
- * anything but threads that the session measures already, 0, or a negative error.
+ * The newest thread first, as it may be the next one to end. Returns 0 if the session
+ * measures all threads already, 1 if not, or a negative error.
  */
 static int targets__add_threads(struct targets *targets, struct target_process *process)
 {
@@ -135,9 +134,9 @@ static int targets__add_children(struct targets *targets)
 }
 
 /*
- * Threads and children may start others until they are added; after that, the
- * new ones inherit the events. So nothing is missing after a pass that could
- * look at all threads and found no new one.
+ * Threads and children may start others until they are added; after that, new ones inherit
+ * the events. So nothing is missing after a pass that could look at all threads and found
+ * no new one.
  */
 static int targets__add_pass(struct targets *targets, bool descendants)
 {
@@ -175,14 +174,14 @@ static int targets__check_added(struct targets *targets)
 
 /*
  * A child that was forked before its parent was measured is found in a later pass, unless
- * the parent has ended by then: the child is one of init now, and nothing in /proc tells it
- * from others. Neither another pass nor a second try finds it. Do not fail either: in a busy
- * tree some processes end in every try, and most of them leave nothing. The tree as it is
- * now is measured; warn about the processes that may have left others.
+ * the parent has ended by then: the child was reparented, and nothing in /proc tells its
+ * origin. Neither another pass nor a second try finds it. Do not fail either: in a busy
+ * tree some processes end in every try, and most of them leave no children. The tree as it
+ * is now is measured; warn about the processes that may have left others.
  *
- * A process leaves nothing unmeasured if it was measured when it was forked, or if it was
- * still there after all its threads were measured and its children were looked for. A
- * process that starts and ends between two passes is not seen, and is not in the number.
+ * A process leaves nothing unmeasured if it was measured when it was forked, or if it
+ * still existed after all its threads were measured and its children were looked for. A
+ * process that starts and ends between two passes is neither seen nor counted.
  */
 static void targets__warn_ended(struct targets *targets)
 {
@@ -197,7 +196,7 @@ static void targets__warn_ended(struct targets *targets)
 		      target_process__has_ended(process);
 	}
 	if (nr)
-		pr_warning("%d of the processes ended while they were added: others that they started may be missing\n",
+		pr_warning("%d of the processes exited while they were added: their children may be missing\n",
 			   nr);
 }
 
@@ -224,7 +223,7 @@ static int targets__add_all(struct targets *targets, bool descendants)
 	return ret;
 }
 
-/* Children of what is gone are not its children any more. */
+/* Children of a process that has gone were reparented. */
 static int targets__find_descendants(struct targets *targets)
 {
 	int ret;
@@ -275,7 +274,7 @@ static int targets__add(struct targets *targets, bool descendants)
 			add__error(targets, targets->pids.list[i], err);
 	}
 	if (!err) {
-		/* What ends perf waits until all that was added is taken out again. */
+		/* Block signals that end perf until all that was added can be taken out again. */
 		persistent__end_signals(&targets->ends);
 		sigprocmask(SIG_BLOCK, &targets->ends, &old);
 		err = targets__add_all(targets, descendants);
@@ -291,7 +290,7 @@ static int targets__add(struct targets *targets, bool descendants)
 	return err;
 }
 
-/* By their process, since what has joined for a thread may go on when that has ended. */
+/* Compare processes, since the event of a thread may go on after the thread has ended. */
 static bool targets__has(struct targets *targets, pid_t pid)
 {
 	for (int i = 0; i < targets->pids.nr; i++) {
@@ -335,11 +334,11 @@ static int targets__drop_instance(struct targets *targets, u32 instance)
 		err = -errno;
 	if (fd >= 0)
 		close(fd);
-	/* It has gone meanwhile. */
+	/* The instance has gone meanwhile. */
 	return err == -ENOENT || err == -ESRCH || err == -EINVAL ? 0 : err;
 }
 
-/* Siblings joined after their leaders, which stay as long as there are any. */
+/* In reverse order: siblings joined after their leaders, which stay until the siblings go. */
 static int targets__drop_instances(struct targets *targets,
 				   const struct perf_persistent_info *infos, int nr)
 {

@@ -6,8 +6,8 @@
 #include <linux/types.h>
 
 /*
- * The subcommands of perf persistent. Each returns an exit status or, having said what is
- * wrong, a negative error.
+ * The subcommands of perf persistent. Each returns an exit status, or a negative error
+ * after printing a message.
  */
 int persistent_cmd__list(int argc, const char **argv, const char * const usage[]);
 int persistent_cmd__read(int argc, const char **argv, const char * const usage[]);
@@ -21,8 +21,8 @@ int persistent_cmd__mark(int argc, const char **argv, const char * const usage[]
 int persistent_cmd__reserve(int argc, const char **argv, const char * const usage[]);
 
 /*
- * How list and read print: a table, JSON, or with a separator between the values; read
- * also prints OpenMetrics.
+ * Output format of list and read: a table, JSON, or values with a separator; read also
+ * prints OpenMetrics.
  */
 struct persistent_print {
 	bool		json;
@@ -38,10 +38,10 @@ int persistent_print__check(struct persistent_print *print);
 int list__counters(u32 *ids, int nr);
 
 /*
- * What was asked for, by dump or by stop --dump.
+ * Output of dump or of stop --dump.
  *
- * @option: what @path was given with, for messages
- * @path:   may have %n for the name of the session, and what strftime(3) knows
+ * @option: the option that gave @path, for messages
+ * @path:   may contain %n for the name of the session, and conversions of strftime(3)
  */
 struct persistent_dump {
 	const char	*option;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf persistent list --counters: who has the counters of the CPUs' PMUs.
+ * perf persistent list --counters: show who uses the counters of the CPUs' PMUs.
  */
 #include "cmd.h"
 
@@ -22,7 +22,7 @@
 #define MAX_COUNTERS	64
 
 /*
- * Not pinned, so that it gets a counter only if nobody else has it; and not in guests,
+ * Not pinned, so that the event gets a counter only if one is free; and not in guests,
  * which could not have the PMU meanwhile.
  */
 static int counter__open(struct perf_pmu *pmu, int cpu)
@@ -43,8 +43,8 @@ static int counter__open(struct perf_pmu *pmu, int cpu)
 }
 
 /*
- * Returns how many events more get a counter on the CPU, or a negative error. They are
- * opened one by one until one does not get any, and closed again.
+ * Returns how many more events get a counter on the CPU, or a negative error. Opens events
+ * one by one until one gets no counter, and closes them again.
  */
 static int pmu__count_free(struct perf_pmu *pmu, int cpu)
 {
@@ -59,7 +59,7 @@ static int pmu__count_free(struct perf_pmu *pmu, int cpu)
 			err = fd;
 			break;
 		}
-		/* It had a counter at once, if it ran for all of the time that it was enabled. */
+		/* The event had a counter at once if it ran all the time that it was enabled. */
 		runs = read(fd, &count, sizeof(count)) == sizeof(count) &&
 		       count.running && count.running == count.enabled;
 		fds[nr++] = fd;
@@ -147,7 +147,7 @@ static int counters__strerror(const char *pmu, int cpu, int err)
 	return err;
 }
 
-/* An event of a CPU's PMU that is on a CPU is on the PMU of that one. */
+/* An event of a core PMU that is bound to a CPU uses the PMU of that CPU. */
 static int counters__print(struct counters *counters)
 {
 	struct perf_pmu *pmu = NULL;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What each task of a session counted that has ended.
+ * Counts of the tasks of a session that have ended.
  *
- * When a child ends the kernel writes its counts, a record for each event and CPU, to the
- * buffers of the session; side-band has its name. The task that the event was opened on
- * has no such record. Its instance counts it and all of its children: when these have all
- * ended, the rest is its own.
+ * When a child ends, the kernel writes its counts to the buffers of the session, one
+ * record for each event and CPU; side-band has its name. The task that the event was
+ * opened on has no such record. Its instance counts the task and all of its children: when
+ * all of these have ended, the rest is the count of the task.
  */
 #include "read.h"
 
@@ -44,12 +44,12 @@ struct exit_count {
 };
 
 /*
- * A task with a count for each evsel of the session. Those of a target, on which the session
- * was started, are of its children as well until these are taken off.
+ * A task with a count for each evsel of the session. The counts of a target, on which
+ * the session was started, include its children until these are subtracted.
  *
- * @child:   that has a record for each count
- * @target:  whose child it is, as far as that is known
- * @goes_on: of a target, it or a child of it has not ended
+ * @child:   it is a child, which has a record for each count
+ * @target:  the target that it descends from, if known
+ * @goes_on: of a target: it or one of its children has not ended
  */
 struct exit_row {
 	struct thread		*thread;
@@ -60,13 +60,13 @@ struct exit_row {
 };
 
 /*
- * @threads:	those that the session was started on
+ * @threads:	threads that the session was started on
  * @targets:	a row for each of them, or NULL
  * @rows:	of tasks that have ended
- * @lost:	records for which there was no room
- * @cleared:	records from before that are left out, and side-band is not
+ * @lost:	number of records that were dropped, buffer full
+ * @cleared:	the session was cleared, which removed all older records but side-band
  * @waiting:	a target has ended, and has children that go on
- * @incomplete: not all records are there, so the counts of targets are not known
+ * @incomplete: records are missing, so the counts of targets are unknown
  */
 struct persistent_exits {
 	struct persistent_info		info;
@@ -89,7 +89,7 @@ static int persistent_exits__check(struct persistent_info *info)
 		if (info->members[i].attr.inherit_stat)
 			return 0;
 	}
-	pr_err("%s, id %u, does not have the counts of single tasks: start it with 'perf record --persistent=NAME -s', of tasks\n",
+	pr_err("%s, id %u, does not have per-task counts: start it with 'perf record --persistent=NAME -s' and -p, -t or a command\n",
 	       info->name, info->id);
 	return -ENODATA;
 }
@@ -141,7 +141,7 @@ static struct exit_row *persistent_exits__row(struct persistent_exits *exits, pi
 
 static void exit_count__add(struct exit_count *count, u64 val, u64 ena, u64 run)
 {
-	/* It is enabled on all CPUs while the task runs on any. */
+	/* The event is enabled on all CPUs while the task runs on any. */
 	count->ena = count->known ? min(count->ena, ena) : ena;
 	count->val += val;
 	count->run += run;
@@ -158,7 +158,7 @@ static void exit_count__take_off(struct exit_count *count, const struct exit_cou
 
 /* Targets */
 
-/* Tasks that had the same number one after the other are one target. */
+/* Tasks that had the same pid one after the other are one target. */
 static struct exit_row **persistent_exits__target(struct persistent_exits *exits, pid_t pid)
 {
 	int thread = perf_thread_map__idx(exits->threads, pid);
@@ -184,14 +184,14 @@ static int persistent_exits__add_instance(struct persistent_exits *exits, struct
 	(*target)->goes_on |= info->state != PERF_PERSISTENT_STATE_EXITED;
 	exit_count__add(&(*target)->counts[evsel->core.idx], info->count, info->time_enabled,
 			info->time_running);
-	/* For the children that are not renamed */
+	/* For children that keep the name of their parent */
 	if ((*target)->goes_on && !thread__comm_set(thread))
 		thread__set_comm_from_proc(thread);
 	thread__put(thread);
 	return 0;
 }
 
-/* After the buffers were read, so that no record is missing that is not lost */
+/* Called after the buffers were read, so that no record is missing unless it was lost */
 static int persistent_exits__find_targets(struct persistent_exits *exits)
 {
 	struct persistent_instance *instance;
@@ -233,7 +233,7 @@ static int persistent_exits__add_read(struct persistent_exits *exits,
 	struct perf_sample_id *sid = evlist__id2sid(exits->reader.evlist, read->id);
 	struct exit_row **target, *row;
 
-	/* Of a task that joined the session after its instances were listed */
+	/* The task joined the session after its instances were listed. */
 	if (!sid)
 		return 0;
 
@@ -285,7 +285,7 @@ static int persistent_exits__deliver(struct ordered_events *ordered, struct orde
 	return persistent_exits__process(exits, event->event, event->timestamp);
 }
 
-/* Those of all buffers in the order of their times: a number can be that of several tasks. */
+/* Process all buffers in the order of time: several tasks may have had the same pid. */
 static int persistent_exits__process_all(struct persistent_exits *exits)
 {
 	struct ordered_events *ordered = &exits->ordered;
@@ -298,7 +298,7 @@ static int persistent_exits__process_all(struct persistent_exits *exits)
 
 			if (event->header.type == PERF_RECORD_SAMPLE)
 				continue;
-			/* Without a time, it goes first. */
+			/* A record without a time goes first. */
 			err = err ?: ordered_events__queue(ordered, event, time ?: 1, 0, NULL);
 		}
 	}
@@ -309,7 +309,7 @@ static int persistent_exits__process_all(struct persistent_exits *exits)
 
 /* The counts of targets */
 
-/* Before Linux 7.3 a child ends without a record, and would count for its target. */
+/* Before Linux 7.3 no record is written when a child ends: it would count for its target. */
 static int persistent_exits__check_children(struct persistent_exits *exits)
 {
 	int told = 0, untold = 0;
@@ -322,7 +322,7 @@ static int persistent_exits__check_children(struct persistent_exits *exits)
 			  !persistent_exits__target(exits, thread__tid(row->thread));
 	}
 	if (untold && !told && !exits->incomplete) {
-		pr_err("%s, id %u: this kernel does not record the counts of single tasks, which needs Linux 7.3\n",
+		pr_err("%s, id %u: this kernel does not record per-task counts, which need Linux 7.3\n",
 		       exits->info.name, exits->info.id);
 		return -EOPNOTSUPP;
 	}
@@ -342,7 +342,7 @@ static void persistent_exits__take_off_children(struct persistent_exits *exits)
 	}
 }
 
-/* The last task with this number of which there is no record, or NULL */
+/* The last task with this tid that has no record, or NULL */
 static struct exit_row *persistent_exits__find_row(struct persistent_exits *exits, pid_t tid)
 {
 	for (int i = exits->nr_rows - 1; i >= 0; i--) {
@@ -373,8 +373,8 @@ static int persistent_exits__add_target(struct persistent_exits *exits, struct e
 }
 
 /*
- * The instances are listed before the buffers are read: of those that had ended by then
- * all records are there. Returns 0 or, having said what is wrong, a negative error.
+ * The instances are listed before the buffers are read, so the records of all tasks that
+ * had ended by then are there. Returns 0, or a negative error after printing a message.
  */
 static int persistent_exits__read(struct persistent_exits *exits, u32 id)
 {
@@ -441,7 +441,7 @@ static void exit_count__print(const struct exit_count *count, struct evsel *evse
 	else if (count->known)
 		snprintf(text, sizeof(text), "%'" PRIu64, count->val);
 
-	/* What rounds to all of the time is all of it. */
+	/* Omit a percentage that rounds to 100. */
 	snprintf(percent, sizeof(percent), " (%.2f%%)", exit_count__percent(count));
 	if (count->known && strcmp(percent, " (100.00%)")) {
 		len = strlen(text);
@@ -475,7 +475,7 @@ static void persistent_exits__print_rows(struct persistent_exits *exits)
 	printf("\n");
 }
 
-/* On stderr, also beside JSON: nothing is missing silently. */
+/* Print losses to stderr, also with JSON: nothing is missing silently. */
 static void persistent_exits__print_losses(struct persistent_exits *exits)
 {
 	unsigned long long bytes = persistent_reader__lost_bytes(&exits->reader);
@@ -488,10 +488,10 @@ static void persistent_exits__print_losses(struct persistent_exits *exits)
 	persistent_reader__print_horizon(&exits->reader, stderr);
 	if (exits->waiting)
 		fprintf(stderr,
-			"[ tasks with running children are counted once those have exited ]\n");
+			"[ tasks with running children are counted once their children have exited ]\n");
 	else if (exits->incomplete)
 		fprintf(stderr,
-			"[ the tasks that %s was started on have no counts: not all of their children's are known ]\n",
+			"[ no counts for the initial tasks of %s: counts of some children are missing ]\n",
 			exits->info.name);
 }
 
@@ -561,7 +561,7 @@ static void persistent_exits__json(struct persistent_exits *exits, struct json_o
 	persistent_exits__print_losses(exits);
 }
 
-/* Returns 0 or, having said what is wrong, a negative error. */
+/* Returns 0, or a negative error after printing a message. */
 int persistent_exits__show(u32 id, struct json_out *json)
 {
 	struct persistent_exits exits;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * -e persistent/NAME/: from what was typed to the events that it stands for.
+ * Expand -e persistent/NAME/ to the events of the session.
  */
 #include "follow.h"
 
@@ -22,7 +22,7 @@
 #include "target.h"
 #include "thread_map.h"
 
-/* The id and the instance are a term as well: that they were given. */
+/* Ignore USR_CHG_CONFIG, which only says that the id and the instance were given. */
 static bool evsel__has_other_terms(struct evsel *evsel)
 {
 	struct evsel_config_term *term;
@@ -34,7 +34,7 @@ static bool evsel__has_other_terms(struct evsel *evsel)
 	return false;
 }
 
-/* Refuse settings that were made when the session was started. */
+/* Refuse settings that are fixed when a session is started. */
 static const char *evsel__not_reopenable(struct evsel *evsel)
 {
 	struct perf_event_attr *attr = &evsel->core.attr;
@@ -56,7 +56,7 @@ static const char *evsel__not_reopenable(struct evsel *evsel)
 	return NULL;
 }
 
-/* What -C, -p and -t name, or nothing where they are not given */
+/* Parse -C, -p and -t; NULL where they are not given */
 static int persistent_choice__init(struct persistent_choice *choice, struct target *target)
 {
 	*choice = (struct persistent_choice) { .instance = PERSISTENT_ALL };
@@ -103,12 +103,12 @@ static int evlist__expand_one(struct evlist *evlist, struct evsel *evsel, struct
 	int added;
 
 	if (why) {
-		pr_err("%s runs already and cannot %s\n", evsel__name(evsel), why);
+		pr_err("%s is already running and cannot %s\n", evsel__name(evsel), why);
 		return -EINVAL;
 	}
 
 	if (!(u32)config) {
-		pr_err("%s names no session: use persistent/NAME/\n", evsel__name(evsel));
+		pr_err("%s does not name a session: use persistent/NAME/\n", evsel__name(evsel));
 		return -EINVAL;
 	}
 	snprintf(id, sizeof(id), "%u", (u32)config);
@@ -143,8 +143,8 @@ bool evlist__has_only_persistent(struct evlist *evlist)
 }
 
 /*
- * Refuse options that would shape the events of sessions, unless there are other events for which
- * they hold, and those that are @never for sessions.
+ * Refuse options that shape events, unless there are ordinary events that they apply to,
+ * and options that @never apply to sessions.
  */
 int evlist__check_running(struct evlist *evlist, const struct option *options,
 			  const char * const *shaping, const char * const *never)
@@ -172,7 +172,7 @@ void evlist__fprintf_sessions(struct evlist *evlist, FILE *fp)
 	}
 }
 
-/* What is not of a session brings side-band of its own. */
+/* Ordinary events need side-band of their own. */
 static void evlist__renumber(struct evlist *evlist)
 {
 	struct evsel *evsel, *tracking = NULL;
@@ -225,8 +225,8 @@ static int evlist__check_buffers(struct evlist *evlist)
 }
 
 /*
- * Put all members of a session in the place of what names it, those for side-band if they are
- * wanted. Returns how many there are, or a negative error.
+ * Replace the evsel that names a session by evsels of all its members, with those for
+ * side-band if @side_band. Returns how many there are, or a negative error.
  */
 int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool side_band)
 {
@@ -256,13 +256,13 @@ int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool
 	if (!reader)
 		return -ENOMEM;
 	evlist__set_persistent(evlist, reader);
-	/* A command only says for how long to read; it is not the target. */
+	/* A command only determines how long to read; it is not the target. */
 	if (evlist__has_only_persistent(evlist) && target__none(target))
 		target->system_wide = true;
 	return nr;
 }
 
-/* Returns 0 or, having said which session cannot be consumed, a negative error. */
+/* Returns 0, or a negative error after naming the session that cannot be consumed. */
 int evlist__check_consume(struct evlist *evlist)
 {
 	struct evsel *evsel;
@@ -271,7 +271,7 @@ int evlist__check_consume(struct evlist *evlist)
 		const struct persistent_member *member = evsel->persistent;
 
 		if (member && member->flags & PERF_PERSISTENT_OVERWRITE)
-			pr_err("--consume is for discard sessions: %s, id %u, overwrites the oldest\n",
+			pr_err("--consume is for discard sessions: %s, id %u, overwrites the oldest records\n",
 			       member->name, member->id);
 		else if (member && member->in_part)
 			pr_err("--consume takes all records of a buffer: leave out -p, -t and instance=\n");
@@ -283,8 +283,8 @@ int evlist__check_consume(struct evlist *evlist)
 }
 
 /*
- * Start the windows of all views, also of siblings, so that only what is
- * counted from now on is read. This does not change the events.
+ * Start the windows of all views, also of siblings, so that only what is counted from now
+ * on is read. This does not change the events.
  */
 int evlist__enable_persistent(struct evlist *evlist)
 {

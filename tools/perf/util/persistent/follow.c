@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Buffers of a running session as maps like any other, so that record, top
- * and trace read them as they read their own. What they read is a copy: the
- * buffer is read by others at the same time and its positions are not ours.
+ * Present the buffers of a running session as maps like any other, for record, top and
+ * trace. The maps are copies: others read the buffers at the same time, and have positions
+ * of their own.
  */
 #include "follow.h"
 
@@ -23,12 +23,12 @@
 #include "reopen.h"
 
 /*
- * An overwrite buffer never polls readable. So look into it periodically, the
- * more often the faster it fills.
+ * An overwrite buffer never polls readable, so look into it periodically, the more often
+ * the faster it fills.
  */
 #define MAX_PERIOD_MSEC	100
 
-/* Where nothing comes, ask now and then whether it still can. */
+/* After this many empty reads, check whether an event still writes to the buffer. */
 #define MAX_IDLE	10
 
 bool evlist__follows_persistent(struct evlist *evlist)
@@ -38,7 +38,7 @@ bool evlist__follows_persistent(struct evlist *evlist)
 	return reader && reader->nr;
 }
 
-/* NULL where another file is polled, or the instance has hung up before */
+/* NULL if the file is of another kind, or the instance has hung up */
 static struct persistent_buffer *fdarray__persistent(struct fdarray *pollfd, int i)
 {
 	struct mmap *map = pollfd->priv[i].ptr;
@@ -47,8 +47,8 @@ static struct persistent_buffer *fdarray__persistent(struct fdarray *pollfd, int
 }
 
 /*
- * How long to poll: for as long as was asked, or until it is time to look again
- * into the buffers that something can still come to.
+ * The timeout for poll(): @timeout, or the time until the next buffer has to be looked
+ * into if that is shorter
  */
 int evlist__poll_timeout(struct evlist *evlist, struct fdarray *pollfd, int timeout)
 {
@@ -62,9 +62,8 @@ int evlist__poll_timeout(struct evlist *evlist, struct fdarray *pollfd, int time
 }
 
 /*
- * Before the array is filtered: an event that was attached does not poll HUP, so ask those
- * whose buffer was just looked into in vain again. A buffer that no event writes to any more
- * need not be looked into.
+ * Called before the array is filtered: an attached event does not poll HUP, so query those
+ * whose buffer stays empty. A buffer without writers is not looked into any more.
  */
 void evlist__hang_up_ended(struct evlist *evlist, struct fdarray *pollfd)
 {
@@ -111,7 +110,7 @@ static void persistent_buffer__adapt_period(struct persistent_buffer *buffer)
 		buffer->period = min(buffer->period * 2, MAX_PERIOD_MSEC);
 }
 
-/* Oldest first; those of an overwrite buffer come the other way round. */
+/* Copy the oldest record first; those of an overwrite buffer are in reverse order. */
 static void persistent_buffer__copy_to(struct persistent_buffer *buffer, void *data)
 {
 	if (!buffer->backward) {
@@ -126,7 +125,7 @@ static void persistent_buffer__copy_to(struct persistent_buffer *buffer, void *d
 	}
 }
 
-/* Each copy begins where the ring does, so that it is in one piece. */
+/* Each copy starts at the beginning of the ring, so that it does not wrap around. */
 static int persistent_mmap__refill(struct perf_mmap *core)
 {
 	struct mmap *map = container_of(core, struct mmap, core);
@@ -185,12 +184,12 @@ static int mmap__init_persistent(struct mmap *map, struct persistent_buffer *buf
 	map->core.cpu.cpu = buffer->cpu;
 	map->core.refill_cb = persistent_mmap__refill;
 	map->persistent = buffer;
-	/* One for perf_mmap__consume(), as libperf has it */
+	/* Hold one reference for perf_mmap__consume(), as libperf does. */
 	refcount_set(&map->core.refcnt, 1);
 	if (mmap__setup(map, mp))
 		return -ENOMEM;
 
-	/* A threshold would be waited for with nothing more being copied. */
+	/* Do not wait for a threshold: the copy does not grow. */
 	map->core.flush = 1;
 	return 0;
 }
@@ -220,9 +219,7 @@ static int evlist__poll_persistent(struct evlist *evlist, struct evsel *evsel, s
 	return 0;
 }
 
-/*
- * With the side-band as it is, names can only be told of what is later than the oldest of it.
- */
+/* With --history, names are known only for records later than the oldest side-band. */
 static int persistent_reader__begin(struct persistent_reader *reader)
 {
 	int err;
@@ -263,8 +260,8 @@ static int evlist__base_persistent_lost(struct evlist *evlist)
 }
 
 /*
- * The buffers, before the maps are counted: evlist__mmap_persistent() makes the
- * maps when there is room for them.
+ * Find the buffers before the maps are counted; evlist__mmap_persistent() sets the maps up
+ * once they are allocated.
  */
 int evlist__find_persistent_buffers(struct evlist *evlist)
 {
@@ -316,7 +313,8 @@ void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp)
 	bytes = persistent_reader__lost_bytes(reader);
 	lost = evlist__persistent_lost(evlist, false);
 	if (bytes)
-		fprintf(fp, "[ overwritten before they could be read: %llu bytes ]\n", bytes);
+		fprintf(fp, "[ records overwritten before they could be read: %llu bytes ]\n",
+			bytes);
 	if (lost)
 		fprintf(fp, "[ dropped, buffer full: %llu samples ]\n", lost);
 	persistent_reader__print_horizon(reader, fp);

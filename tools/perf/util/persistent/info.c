@@ -19,7 +19,7 @@
 #include "registry.h"
 #include "strbuf.h"
 
-/* Members may come and go between the two places that tell of them. */
+/* Limit of retries if members come and go between reading sysfs and the query */
 #define MAX_TRIES	10
 
 static int persistent_info__add_member(struct persistent_info *info, int i)
@@ -34,7 +34,7 @@ static int persistent_info__add_member(struct persistent_info *info, int i)
 
 	err = persistent__ask(info->id, instance->instance, &answer);
 	if (err)
-		/* This one has gone, another may be there. */
+		/* This instance has gone; another may be there. */
 		return err == -ENOENT ? 0 : err;
 
 	member->known = true;
@@ -63,7 +63,7 @@ static int persistent_info__init_instances(struct persistent_info *info, u32 id)
 	return info->members || !info->nr ? 0 : -ENOMEM;
 }
 
-/* Returns 0 or a negative error, of which nothing has been said: -ENOENT if it has ended. */
+/* Returns 0, or a negative error without a message: -ENOENT if the session has ended. */
 int persistent_info__init(struct persistent_info *info, u32 id)
 {
 	int err = persistent_info__init_instances(info, id);
@@ -75,7 +75,7 @@ int persistent_info__init(struct persistent_info *info, u32 id)
 	return err == -ESRCH ? -ENOENT : err;
 }
 
-/* Their types, and names for them */
+/* Fill in the types of the members and names for them. */
 static int persistent_info__add_types(struct persistent_info *info)
 {
 	struct persistent_types types;
@@ -93,7 +93,7 @@ static int persistent_info__add_types(struct persistent_info *info)
 
 		if (!member->known)
 			continue;
-		/* One has joined meanwhile, or left. */
+		/* A member has joined or left meanwhile. */
 		if (nr++ == types.nr)
 			return -EAGAIN;
 		member->attr.type = type->type;
@@ -106,7 +106,7 @@ static int persistent_info__add_types(struct persistent_info *info)
 	return nr == types.nr ? 0 : -EAGAIN;
 }
 
-/* The members have the type and config that anybody may know, and no more. */
+/* Fill in only the types and configs of the members, which anybody may know. */
 int persistent_info__init_types(struct persistent_info *info, u32 id)
 {
 	int err, tries = 0;
@@ -119,7 +119,7 @@ int persistent_info__init_types(struct persistent_info *info, u32 id)
 	return err;
 }
 
-/* For those who control the session: they may not have the right to read it. */
+/* For callers who control the session, but may not have the right to read it */
 int persistent_info__init_control(struct persistent_info *info, u32 id)
 {
 	int err = persistent_info__init(info, id);
@@ -136,8 +136,8 @@ void persistent_info__exit(struct persistent_info *info)
 }
 
 /*
- * Returns the number of the member that is called so or has that number, as 'perf
- * persistent list -v' shows it; or, having said what is wrong, a negative error.
+ * Returns the number of the member with this name or number, as 'perf persistent list -v'
+ * shows it, or a negative error after printing a message.
  */
 int persistent_info__find_member(struct persistent_info *info, const char *event)
 {
@@ -152,14 +152,14 @@ int persistent_info__find_member(struct persistent_info *info, const char *event
 		    (strcmp(info->members[i].label, event) && strcmp(number, event)))
 			continue;
 		if (found >= 0) {
-			pr_err("'%s' matches several events of session '%s': use the number of one (see 'perf persistent list -v %s')\n",
+			pr_err("'%s' matches several events of session '%s': use a number (see 'perf persistent list -v %s')\n",
 			       event, info->name, info->name);
 			return -EINVAL;
 		}
 		found = i;
 	}
 	if (found < 0 && hidden)
-		pr_err("cannot find event '%s' of session '%s': to know its name takes the right r; use its number\n",
+		pr_err("cannot look up event '%s' of session '%s' by name without the right r: use its number\n",
 		       event, info->name);
 	else if (found < 0)
 		pr_err("session '%s' has no event '%s' (see 'perf persistent list -v %s')\n",
@@ -175,8 +175,8 @@ bool persistent_info__is_side_band(struct persistent_info *info, u32 member)
 }
 
 /*
- * Move instances of side-band, which are on all CPUs whatever the session measures, behind the
- * others. Returns how many others there are or, if there are none, how many of side-band.
+ * Move side-band, which is on all CPUs whatever the session measures, to the end. Returns
+ * the number of other instances or, if there are none, of side-band instances.
  */
 int persistent_info__sort_side_band(struct persistent_info *info)
 {
@@ -194,7 +194,7 @@ int persistent_info__sort_side_band(struct persistent_info *info)
 	return nr ?: info->nr;
 }
 
-/* KVM does not give guests the PMU while an event of it counts in guests. */
+/* KVM does not give guests the PMU while one of its events counts in guests. */
 bool persistent_info__includes_guests(struct persistent_info *info, u32 member)
 {
 	struct perf_event_attr *attr = &info->members[member].attr;
@@ -231,8 +231,8 @@ int persistent__details(u32 id, u32 instance, struct persistent_answer *details)
 }
 
 /*
- * If the instance cannot be opened, fill in what the list of instances has, and
- * return the error: -ENOENT if it is not there any more, or the session has ended.
+ * If the instance cannot be opened, fill in what the list of instances has, and return the
+ * error: -ENOENT if the instance has gone or the session has ended.
  */
 int persistent_info__details(struct persistent_info *info, int i,
 			     struct persistent_answer *details)
@@ -273,7 +273,7 @@ void persistent__count_states(const struct perf_persistent_info *instances, int 
 	}
 }
 
-/* If they differ, how many are in the state that somebody should know of first. */
+/* If the states differ, print how many instances are in the most noteworthy one. */
 void persistent__scnprintf_state(char *buf, size_t size, const struct perf_persistent_query *query,
 				 const struct perf_persistent_info *instances, int nr)
 {
@@ -306,8 +306,8 @@ void persistent__scnprintf_state(char *buf, size_t size, const struct perf_persi
 }
 
 /*
- * Returns the number of tasks; *pid is the first of them, or 0 if the number is not known:
- * some are not in the caller's pid namespace, or not for the caller to know.
+ * Returns the number of tasks. *pid is the pid of the first one, or 0 if unknown: some are
+ * not in the caller's pid namespace, or the caller may not see them.
  */
 static unsigned int count_tasks(const struct perf_persistent_info *instances, int nr, pid_t *pid)
 {
@@ -328,7 +328,7 @@ static unsigned int count_tasks(const struct perf_persistent_info *instances, in
 	return tasks;
 }
 
-/* The CPUs of the instances, as sysfs writes a list of them */
+/* Print the CPUs of the instances as a list, like sysfs. */
 void persistent__scnprintf_cpus(char *buf, size_t size,
 				const struct perf_persistent_info *instances, int nr)
 {
@@ -372,8 +372,8 @@ static void scnprintf_cpus_or_nr(char *buf, size_t size, const char *cpus)
 }
 
 /*
- * A list of CPUs that does not fit is shown as their number. Without instances there
- * may be tasks on these CPUs, so that nothing is said of all.
+ * A list of CPUs that does not fit is shown as the number of CPUs. Without instances,
+ * there may be tasks on these CPUs, so do not print "all CPUs".
  */
 void persistent__scnprintf_target(char *buf, size_t size,
 				  const struct perf_persistent_info *instances, int nr,

@@ -19,16 +19,13 @@ struct persistent_types {
 	} list[PERSISTENT_MAX_MEMBERS];
 };
 
-/* It names tasks, counts nothing, and comes with every session. */
+/* Side-band names tasks, counts nothing, and comes with every session. */
 static inline bool persistent__is_side_band(u32 type, u64 config)
 {
 	return type == PERF_TYPE_SOFTWARE && config == PERF_COUNT_SW_DUMMY;
 }
 
-/*
- * A session: the answer to one query of it, with all instances but without
- * self, and its members.
- */
+/* A session: the answer to one query, with all instances but without self, and the members */
 struct persistent_info {
 	u32				id;
 	char				name[PERF_PERSISTENT_NAME_MAX];
@@ -52,7 +49,7 @@ bool persistent_info__is_side_band(struct persistent_info *info, u32 member);
 int persistent_info__sort_side_band(struct persistent_info *info);
 bool persistent_info__includes_guests(struct persistent_info *info, u32 member);
 
-/* As persistent/id=N,instance=M/ names it, where 0 is all of them */
+/* As in persistent/id=N,instance=M/, where 0 stands for all instances */
 static inline u32 persistent_details__instance(const struct persistent_answer *details)
 {
 	return details->query.self.instance + 1;
@@ -63,7 +60,7 @@ int persistent_info__details(struct persistent_info *info, int i,
 			     struct persistent_answer *details);
 const char *persistent__state(u32 state);
 
-/* All instances of a session in a few words */
+/* Summaries of all instances of a session */
 #define PERSISTENT_STATES	(PERF_PERSISTENT_STATE_REVOKED + 1)
 
 void persistent__scnprintf_cpus(char *buf, size_t size,
@@ -76,7 +73,7 @@ void persistent__scnprintf_target(char *buf, size_t size,
 				  const struct perf_persistent_info *instances, int nr,
 				  const char *cpus);
 
-/* Names for what it counts, which anybody may know. */
+/* Names of the events, which anybody may know */
 int persistent_types__read(struct persistent_types *types, u32 id);
 int persistent_types__add_names(const struct persistent_types *types, char sep,
 				struct strbuf *sb);

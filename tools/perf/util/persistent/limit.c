@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Write less than what is in the buffers: samples of the last seconds, the newest that
- * fit, or the oldest that fit. With the first two, side-band stays whole, since any of it
- * may name a task that is sampled.
+ * Write a part of the buffers: samples of the last seconds, the newest that fit, or the
+ * oldest that fit. The first two keep all side-band, since any of it may name a task that
+ * is sampled.
  */
 #include "reader.h"
 
@@ -38,8 +38,8 @@ struct persistent_sizes {
 };
 
 /*
- * A record of which the time is not known is later than the one before it: they are in
- * the order in which they were written.
+ * A record without a known time counts as later than the one before it: records are in the
+ * order in which they were written.
  */
 static u64 persistent_buffer__time(struct persistent_buffer *buffer, union perf_event *event,
 				   u64 before)
@@ -66,7 +66,7 @@ static void persistent_sizes__add(struct persistent_sizes *sizes, struct persist
 	}
 }
 
-/* Of samples, or of @all records */
+/* Sizes of samples, or of @all records */
 static int persistent_sizes__init(struct persistent_sizes *sizes, struct persistent_reader *reader,
 				  bool all)
 {
@@ -87,12 +87,12 @@ static int persistent_sizes__init(struct persistent_sizes *sizes, struct persist
 	return 0;
 }
 
-/* Samples that have no time cannot be told old from new. */
+/* Samples without a time cannot be told old from new. */
 static int persistent_sizes__check_times(struct persistent_sizes *sizes)
 {
 	for (u64 i = 0; i < sizes->nr; i++) {
 		if (!sizes->samples[i].time) {
-			pr_err("--last and --max-size need samples with a time, and these have none\n");
+			pr_err("--last and --max-size need timestamps, which the samples do not have\n");
 			return -EINVAL;
 		}
 	}
@@ -121,7 +121,7 @@ int persistent_reader__keep_last(struct persistent_reader *reader, u64 ns)
 	return err;
 }
 
-/* @written: how large the file is without what is in the buffers */
+/* @written: size of the file without the records in the buffers */
 int persistent_reader__keep_size(struct persistent_reader *reader, u64 written, u64 size)
 {
 	struct persistent_sizes sizes;
@@ -147,7 +147,7 @@ int persistent_reader__keep_size(struct persistent_reader *reader, u64 written, 
 	return err;
 }
 
-/* From the first record on that is newer, all is left in the buffer. */
+/* Leave all records in the buffer from the first one that is newer than @time. */
 static void persistent_buffer__leave_newer(struct persistent_buffer *buffer, u64 time)
 {
 	union perf_event *event = NULL;
@@ -165,7 +165,7 @@ static void persistent_buffer__leave_newer(struct persistent_buffer *buffer, u64
 	buffer->len = len;
 }
 
-/* Leave the newest, until @total fits. Returns how many records are kept. */
+/* Leave the newest records until @total fits. Returns how many are kept. */
 static u64 persistent_reader__leave_newest(struct persistent_reader *reader,
 					   struct persistent_sizes *sizes, u64 total, u64 size)
 {
@@ -175,7 +175,7 @@ static u64 persistent_reader__leave_newest(struct persistent_reader *reader,
 		last = sizes->samples[nr].time - 1;
 		total -= sizes->samples[nr++].size;
 	}
-	/* None of those that have the same time is kept. */
+	/* Records with the same time are all kept or all left. */
 	while (nr < sizes->nr && sizes->samples[nr].time > last)
 		nr++;
 	persistent_reader__for_each(reader, buffer)
@@ -184,9 +184,9 @@ static u64 persistent_reader__leave_newest(struct persistent_reader *reader,
 }
 
 /*
- * Keep the oldest records that fit a file of @size, of which @written is there, and leave
- * the others in the buffers, side-band too: it names the tasks of samples that come after
- * it. Returns 1 if none fits.
+ * Keep the oldest records that fit into a file of @size, of which @written is used. Leave
+ * the others in the buffers, including side-band: it names the tasks of later samples.
+ * Returns 1 if none fits.
  */
 int persistent_reader__keep_first(struct persistent_reader *reader, u64 written, u64 size,
 				  bool *full)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A log that is appended to, so that whoever does it may be killed at any time.
+ * A log that is appended to by processes that may be killed at any time.
  *
- * First the records are written and synced, then PATH.pos is replaced by one with
- * the new size and positions, and only then is the room in the buffers given back.
- * Killed before the second step, the log is cut back and the records are read once
- * more; killed after it, they are not read again.
+ * First the records are written and synced, then PATH.pos is replaced by one with the new
+ * size and positions, and only then is the room in the buffers given back. After a kill
+ * before the second step, the log is truncated and the records are read once more; after a
+ * later kill, they are not read again.
  *
- * PATH.pos outlives the log when that is renamed, by us or by somebody else: where PATH
- * is missing or empty, a new log is begun, with the positions that it has. So nothing
- * is written to a new log before PATH.pos has its size, 0.
+ * PATH.pos stays when the log is renamed, by perf or by others: if PATH is missing or
+ * empty, a new log begins at the positions in PATH.pos. So nothing is written to a new log
+ * before PATH.pos has its size, 0.
  */
 #include "log.h"
 
@@ -32,13 +32,13 @@
 
 #define LOG_MAGIC	"perf-persistent-log 1"
 
-/* PATH, and what comes behind it */
+/* PATH with a suffix */
 #define LOG_PATH_SIZE	(PATH_MAX + 32)
 
 /*
- * Open a regular file, and refuse anything else at once: opening a FIFO could wait for its
- * other end for ever. Returns a file descriptor, -ENOENT without a message, or another
- * negative error with one.
+ * Open a regular file, and refuse anything else at once: opening a FIFO could block for
+ * ever. Returns a file descriptor, -ENOENT without a message, or another negative error
+ * with one.
  */
 int persistent_file__open(const char *path, int flags, mode_t mode)
 {
@@ -47,7 +47,7 @@ int persistent_file__open(const char *path, int flags, mode_t mode)
 
 	if (fd < 0 && errno == ENOENT)
 		return -ENOENT;
-	/* A socket, or a FIFO that nobody reads */
+	/* ENXIO: a socket, or a FIFO without a reader */
 	if (fd < 0 && errno != ENXIO) {
 		err = -errno;
 		pr_err("cannot open %s: %s\n", path, strerror(-err));
@@ -68,13 +68,13 @@ static int persistent_log__error(struct persistent_log *log, const char *what, i
 	return -err;
 }
 
-/* Returns where the number is kept, 0 if it is new, or NULL without memory. */
+/* Returns the address of the number, which is 0 if it is new, or NULL without memory. */
 u64 *persistent_log__mark(struct persistent_log *log, char what, u64 id)
 {
 	int from = 0, to = log->nr_marks;
 	struct persistent_log_mark *marks;
 
-	/* In the order of their ids, in which most are added */
+	/* Sorted by id, the order in which most are added */
 	while (from < to) {
 		int mid = (from + to) / 2;
 		struct persistent_log_mark *mark = &log->marks[mid];
@@ -113,7 +113,7 @@ static int persistent_log__set_begun(struct persistent_log *log)
 	       persistent_log__set(log, LOG_MISSING, 0);
 }
 
-/* Events, buffers and positions have the same numbers again in another boot. */
+/* Ids and positions start anew with each boot. */
 int persistent_log__session(u32 id, char *buf, size_t size)
 {
 	size_t len;
@@ -129,7 +129,7 @@ int persistent_log__session(u32 id, char *buf, size_t size)
 int persistent_log__set_session(struct persistent_log *log, const char *session)
 {
 	if (log->size && strcmp(log->session, session)) {
-		pr_err("%s is the log of another session, or of one before the last boot: choose another log\n",
+		pr_err("%s belongs to another session, or to a previous boot: choose another log\n",
 		       log->path);
 		return -EEXIST;
 	}
@@ -140,7 +140,7 @@ int persistent_log__set_session(struct persistent_log *log, const char *session)
 	return persistent_log__set_begun(log);
 }
 
-/* If it fails, the file is as it was. */
+/* On failure, the file is unchanged. */
 int persistent_file__replace(const char *path, const char *text, mode_t mode)
 {
 	char partial[LOG_PATH_SIZE];
@@ -176,7 +176,7 @@ static int persistent_log__write_pos(struct persistent_log *log)
 	return err;
 }
 
-/* A name is not on the disk before its folder is. */
+/* A new name is on the disk once its directory is synced. */
 static int persistent_log__sync_folder(struct persistent_log *log)
 {
 	char *path = strdup(log->path);
@@ -194,7 +194,7 @@ static int persistent_log__sync_folder(struct persistent_log *log)
 	return err;
 }
 
-/* All that was written so far is complete from now on, whatever happens. */
+/* All that was written so far is complete from now on, even after a crash. */
 int persistent_log__commit(struct persistent_log *log)
 {
 	off_t size = lseek(log->fd, 0, SEEK_CUR);
@@ -205,7 +205,7 @@ int persistent_log__commit(struct persistent_log *log)
 
 	log->size = size;
 	err = persistent_log__write_pos(log) ?: persistent_log__sync_folder(log);
-	return err ? persistent_log__error(log, "cannot write what belongs to", -err) : 0;
+	return err ? persistent_log__error(log, "cannot write the state of", -err) : 0;
 }
 
 static int persistent_log__parse(struct persistent_log *log, FILE *file)
@@ -227,9 +227,9 @@ static int persistent_log__parse(struct persistent_log *log, FILE *file)
 }
 
 /*
- * Read PATH.pos. Returns an error as persistent_file__open() does.
+ * Read PATH.pos. Returns errors like persistent_file__open().
  *
- * @size: of the log; an empty one may be there instead of the one that PATH.pos is of
+ * @size: size of the log; if it is 0, PATH.pos may describe another log
  */
 static int persistent_log__load(struct persistent_log *log, u64 size, struct stat *pos)
 {
@@ -248,11 +248,11 @@ static int persistent_log__load(struct persistent_log *log, u64 size, struct sta
 	if (!err && size && size < log->size)
 		err = -EINVAL;
 	if (err == -EINVAL)
-		pr_err("%s does not belong to %s: move both away\n", log->pos_path, log->path);
+		pr_err("%s does not match %s: move both away\n", log->pos_path, log->path);
 	return err;
 }
 
-/* Do not trust files of others: they say where to cut off and to read. */
+/* Do not trust files of others: they say where to truncate and from where to read. */
 static int persistent_log__check_owner(const char *path, const struct stat *st)
 {
 	if (!st->st_uid || st->st_uid == geteuid())
@@ -261,7 +261,7 @@ static int persistent_log__check_owner(const char *path, const struct stat *st)
 	return -EPERM;
 }
 
-/* With the positions of the log before it, if there was one */
+/* Take over the positions of the previous log, if there was one. */
 static int persistent_log__begin(struct persistent_log *log)
 {
 	return persistent_log__set_begun(log) ?: persistent_log__commit(log);
@@ -309,15 +309,15 @@ static int persistent_log__read_pos(struct persistent_log *log)
 	return err;
 }
 
-/* What failed, or was killed, left more than is complete. */
+/* Truncate what a flush that failed or was killed left beyond the complete part. */
 int persistent_log__cut_back(struct persistent_log *log)
 {
 	if (ftruncate(log->fd, log->size) || lseek(log->fd, log->size, SEEK_SET) < 0)
-		return persistent_log__error(log, "cannot cut back", errno);
+		return persistent_log__error(log, "cannot truncate", errno);
 	return 0;
 }
 
-/* Note in PATH.pos how a flush ended that appended nothing; keep the rest. */
+/* Note the result of a flush that appended nothing in PATH.pos; keep the rest. */
 int persistent_log__note(struct persistent_log *log, char what, u64 value)
 {
 	if (log->fd < 0)
@@ -338,7 +338,7 @@ void persistent_log__close(struct persistent_log *log)
 	zfree(&log->marks);
 }
 
-/* Nothing of it is changed. PATH may have been moved away, to be followed by another. */
+/* Read-only. PATH may have been moved away, to be followed by a new log. */
 int persistent_log__status(const char *path, const char *session,
 			   struct persistent_log_status *status)
 {
@@ -360,9 +360,9 @@ int persistent_log__status(const char *path, const char *session,
 		status->flushing = !fcntl(log.fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
 	err = persistent_log__load(&log, st.st_size, &pos);
 	if (err == -ENOENT)
-		persistent_log__error(&log, "cannot read what belongs to", ENOENT);
+		persistent_log__error(&log, "cannot read the state of", ENOENT);
 	if (!err && log.size && strcmp(log.session, session)) {
-		pr_err("%s is of another session\n", path);
+		pr_err("%s belongs to another session\n", path);
 		err = -EINVAL;
 	}
 	status->size = log.size;
@@ -373,7 +373,7 @@ int persistent_log__status(const char *path, const char *session,
 	return err;
 }
 
-/* It may have been rotated between being opened and being locked. */
+/* The log may have been rotated between being opened and being locked. */
 static bool persistent_log__is_there(struct persistent_log *log)
 {
 	struct stat ours, there;
@@ -392,7 +392,7 @@ static int persistent_log__lock(struct persistent_log *log)
 	} else if (persistent_log__is_there(log)) {
 		return 0;
 	}
-	pr_err("another process appends to %s\n", log->path);
+	pr_err("another process is appending to %s\n", log->path);
 	return -EBUSY;
 }
 
@@ -413,7 +413,7 @@ static int persistent_log__create(struct persistent_log *log)
 	return err;
 }
 
-/* PATH.N, or PATH itself, which is what the newest is before it is renamed */
+/* PATH.N; the newest log is PATH itself until it is renamed */
 static const char *persistent_log__path(struct persistent_log *log, unsigned int n,
 					char path[LOG_PATH_SIZE])
 {
@@ -424,7 +424,7 @@ static const char *persistent_log__path(struct persistent_log *log, unsigned int
 	return path;
 }
 
-/* One that was killed left a gap in the row: what is beyond it stays where it is. */
+/* A rotation that was killed left a gap in the sequence: files beyond it stay. */
 static int persistent_log__shift(struct persistent_log *log, unsigned int keep)
 {
 	char from[LOG_PATH_SIZE], to[LOG_PATH_SIZE];
@@ -440,7 +440,7 @@ static int persistent_log__shift(struct persistent_log *log, unsigned int keep)
 	return 0;
 }
 
-/* The old one stays locked until there is a new one. */
+/* The old log stays locked until there is a new one. */
 int persistent_log__rotate(struct persistent_log *log, unsigned int keep)
 {
 	int old_fd = log->fd, err = persistent_log__shift(log, keep);
@@ -456,7 +456,7 @@ int persistent_log__rotate(struct persistent_log *log, unsigned int keep)
 	close(old_fd);
 	if (!err)
 		err = persistent_log__begin(log);
-	/* More were kept before. */
+	/* More logs may have been kept before. */
 	while (!err && keep != LOG_KEEP_ALL && !unlink(persistent_log__path(log, keep + 1, path)))
 		keep++;
 	return err;

@@ -9,9 +9,9 @@
 #include <sys/types.h>
 
 /*
- * A number that the log is to remember: how far a buffer was written to it, how
- * many records of an event were lost by then, when the log was begun, how many
- * samples it lacks that were lost, whether it is full, or the error of the last flush.
+ * A number that the log remembers: up to where a buffer was written to it, how many
+ * records of an event were lost by then, when the log was begun, how many lost samples it
+ * lacks, whether it is full, or the error of the last flush.
  */
 struct persistent_log_mark {
 	char	what;
@@ -26,13 +26,13 @@ struct persistent_log_mark {
 #define LOG_FULL	'f'
 #define LOG_ERROR	'e'
 
-/* How many rotated logs are kept */
+/* How many rotated logs to keep */
 #define LOG_KEEP_ALL	UINT_MAX
 
 /*
- * A file that is appended to by one process after the other. What it holds up to
- * @size is complete; the rest is of somebody who was killed, and is cut off. With
- * it goes PATH.pos, which says so, and how far its session had been read.
+ * A file that one process after the other appends to. Its content is complete up to @size;
+ * the rest is from a process that was killed, and is truncated. PATH.pos holds that size,
+ * and how far the session has been read.
  */
 struct persistent_log {
 	const char			*path;
@@ -44,7 +44,7 @@ struct persistent_log {
 	int				nr_marks;
 };
 
-/* What anybody may know of a log that can read it and PATH.pos */
+/* The state of a log, for anybody who can read it and PATH.pos */
 struct persistent_log_status {
 	u64	size;
 	u64	missing;

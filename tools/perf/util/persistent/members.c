@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * From the list of instances that the kernel has to evsels: one a member, or
- * one a member and cgroup; on CPUs, of tasks, or of tasks on CPUs.
+ * Make evsels of the kernel's list of instances: one per member, or one per member and
+ * cgroup; on CPUs, of tasks, or of tasks on CPUs.
  */
 #include "reopen.h"
 
@@ -24,7 +24,7 @@
 #include "registry.h"
 #include "rlimit.h"
 
-/* An instance on its way to its place in an evsel; @cgroup is empty for none. */
+/* An instance and its place in an evsel; @cgroup is empty for none. */
 struct persistent_place {
 	struct perf_persistent_info	info;
 	struct perf_event_attr		attr;
@@ -35,7 +35,7 @@ struct persistent_place {
 	int				thread;
 };
 
-/* A run of places makes an evsel; threads are those of all that have tasks. */
+/* A run of places makes an evsel; all evsels of tasks share the threads. */
 struct persistent_set {
 	u32				id;
 	const char			*name;
@@ -113,7 +113,7 @@ static int set__ask(struct persistent_set *set, struct persistent_place *place)
 	place->attr = answer.attr;
 	place->flags = answer.query.flags;
 	place->label = strdup(answer.label);
-	/* As perf's -G names it */
+	/* The path as -G takes it */
 	place->cgroup = strdup(answer.cgroup + (answer.cgroup[0] && answer.cgroup[1] ? 1 : 0));
 	return place->label && place->cgroup ? 0 : -ENOMEM;
 }
@@ -146,7 +146,7 @@ static int set__fill(struct persistent_set *set, struct perf_persistent_info *in
 	return gone && !set->nr ? -ENOENT : 0;
 }
 
-/* The number of a task that has ended can be another's, or 0: count them. */
+/* The pid of a task that has ended may be 0 or reused: such tasks are numbered. */
 static int set__thread(struct persistent_set *set, pid_t pid, int nth)
 {
 	int i;
@@ -221,7 +221,7 @@ static struct perf_cpu_map *set__cpus(struct persistent_set *set, int from, int 
 	return cpus;
 }
 
-/* Where the format of its records is found, when it is needed */
+/* Copy where the format of the records is found when needed. */
 static void evsel__copy_tracepoint(struct evsel *evsel __maybe_unused,
 				   struct evsel *typed __maybe_unused)
 {
@@ -234,8 +234,8 @@ static void evsel__copy_tracepoint(struct evsel *evsel __maybe_unused,
 }
 
 /*
- * The label can be any text of its owner's choice, so it is believed only if it stands
- * for the event that was opened, and not looked up if that may take long.
+ * The owner can choose any text as the label, so use it only if it describes the event
+ * that was opened, and do not look it up if that may take long.
  */
 static struct evsel *evlist__parse_label(struct evlist *evlist, const char *label,
 					 const struct perf_event_attr *attr)
@@ -258,10 +258,7 @@ static struct evsel *evlist__parse_label(struct evlist *evlist, const char *labe
 	       evsel->core.attr.config == attr->config ? evsel : NULL;
 }
 
-/*
- * Returns what counts are to be multiplied by to get what the unit says. Only
- * clocks and events of PMUs have any.
- */
+/* Returns the factor from counts to the unit. Only clocks and events of PMUs have one. */
 double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
 			      char *unit, size_t size)
 {
@@ -290,7 +287,7 @@ double persistent__parse_unit(const char *label, const struct perf_event_attr *a
 	return scale;
 }
 
-/* The label is the event as it was typed, which tells more than the attr. */
+/* The label is the event as it was typed, and tells more than the attr. */
 static void evsel__set_label(struct evsel *evsel, const char *label)
 {
 	struct evlist *evlist = evlist__new();
@@ -318,7 +315,7 @@ static int set__fill_evsel(struct persistent_set *set, struct evsel *evsel, int 
 	int nr_cpus, nr_threads;
 
 	evsel->core.cpus = set__cpus(set, from, to);
-	/* One map for all, which has the names of the tasks once. */
+	/* Share one map, which has the names of the tasks once. */
 	if (tasks && !set->threads)
 		set->threads = perf_thread_map__new_array(set->nr_threads, set->pids);
 	evsel->core.threads = tasks ? perf_thread_map__get(set->threads) :
@@ -359,18 +356,18 @@ static struct evsel *set__new_evsel(struct persistent_set *set, int from, int to
 	struct persistent_place *first = &set->places[from];
 	struct evsel *evsel;
 
-	/* What reads the file later need not know how the event was kept. */
+	/* Readers of the file need not know that the event was persistent. */
 	first->attr.persistent = 0;
 	evsel = evsel__new_idx(&first->attr, idx);
 	if (!evsel)
 		return NULL;
 
 	evsel->core.reopened = true;
-	/* For perf stat it is a reason to be system-wide. */
+	/* A reason for perf stat to be system-wide */
 	evsel->core.requires_cpu = true;
 	evsel->core.nr_members = 1;
 	evsel__set_label(evsel, first->label);
-	/* Names that look the same when printed are still different cgroups. */
+	/* Different cgroups may have names that look the same when printed. */
 	if (first->cgroup[0])
 		evsel->cgrp = cgroup__new(first->cgroup, /*do_open=*/false);
 	if (evsel->cgrp)
@@ -426,7 +423,7 @@ static int set__error(struct persistent_set *set, int err)
 	return persistent__error("read", set->id, name, 'r', err);
 }
 
-/* Returns how many events were added or, having said what is wrong, a negative error. */
+/* Returns how many events were added, or a negative error after printing a message. */
 int evlist__choose_persistent(struct evlist *evlist, u32 id,
 			      const struct persistent_choice *choice)
 {
@@ -437,7 +434,7 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 		.name	   = query.name,
 		.side_band = choice->side_band,
 		.some_cpus = choice->cpus || choice->instance != PERSISTENT_ALL,
-		/* A buffer of a CPU has nothing of another. */
+		/* The buffer of a CPU has no records of other CPUs. */
 		.in_part   = choice->threads || choice->instance != PERSISTENT_ALL,
 	};
 	int err, nr = persistent__instances(id, &query, &instances);

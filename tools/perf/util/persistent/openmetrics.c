@@ -14,7 +14,7 @@
 #include "info.h"
 #include "strbuf.h"
 
-/* A counter's samples have the suffix _total, and its name ends with the base unit. */
+/* A counter's samples have the suffix _total; its name ends with the base unit. */
 static const struct {
 	const char	*name;
 	const char	*unit;
@@ -33,10 +33,10 @@ static const struct {
 	[OPENMETRICS_RUNNING] = { "perf_persistent_running_seconds", "seconds",
 				  "Time with a counter, summed over CPUs or tasks." },
 	[OPENMETRICS_LOST]    = { "perf_persistent_lost_samples", NULL,
-				  "Samples that were dropped, as the buffer was full." },
+				  "Samples dropped because the buffer was full." },
 };
 
-/* The units that perf's events have, and what makes base units of them */
+/* Units of perf's events, and the factors that convert them to base units */
 static const struct {
 	const char		*unit;
 	enum openmetrics_family	family;
@@ -70,7 +70,7 @@ static int label__add_number(struct strbuf *sb, const char *key, u32 value)
 	return strbuf_addf(sb, "%s%s=\"%u\"", sb->len ? "," : "", key, value);
 }
 
-/* The numbers keep samples apart whose texts are the same. */
+/* The numbers distinguish samples with the same texts. */
 static char *openmetrics__labels(const struct read_line *line, enum openmetrics_family family)
 {
 	const struct perf_persistent_info *self = line->details ? &line->details->query.self : NULL;
@@ -109,8 +109,8 @@ static int openmetrics__add_sample(struct openmetrics *metrics, enum openmetrics
 }
 
 /*
- * Counts are not scaled for the time without a counter: a scaled one can go down, which
- * a counter must not. Both times are there to scale rates with.
+ * Do not scale counts for the time without a counter: a scaled count can go down, which a
+ * counter must not. Both times are exported, to scale rates with.
  */
 int openmetrics__add(struct openmetrics *metrics, const struct read_line *line)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Write what was read from a session to a perf.data.
+ * Write the records of a session to a perf.data.
  */
 #include "output.h"
 
@@ -32,7 +32,7 @@
 #include "time-utils.h"
 #include "trace-event.h"
 
-/* Bytes that are written at once */
+/* Maximum size of one write */
 #define PIECE	(1 << 20)
 
 static int persistent_output__error(struct persistent_output *output, int err)
@@ -80,8 +80,8 @@ static int persistent_output__create(struct persistent_output *output)
 }
 
 /*
- * Build ids come with the mmap records, so the file need not be read again to
- * collect them. Leave out features that only the recording process could write.
+ * Mmap records have the build ids, so the file need not be read again to collect them.
+ * Leave out features that only the recording process could write.
  */
 static void persistent_output__features(struct persistent_output *output)
 {
@@ -151,7 +151,7 @@ static int persistent_output__start_session(struct persistent_output *output,
 	return 0;
 }
 
-/* A log cannot be finished, because more is appended to it: use the pipe format. */
+/* More is appended to a log, so its header is never finished: use the pipe format. */
 int persistent_output__append(struct persistent_output *output, struct evlist *evlist,
 			      const char *path, int fd)
 {
@@ -166,7 +166,7 @@ int persistent_output__append(struct persistent_output *output, struct evlist *e
 	return err ? persistent_output__error(output, -err) : 0;
 }
 
-/* What a perf.data begins with in a pipe and in a log */
+/* The beginning of a perf.data in a pipe or a log */
 int persistent_output__begin_pipe(struct persistent_output *output)
 {
 	int err;
@@ -178,12 +178,12 @@ int persistent_output__begin_pipe(struct persistent_output *output)
 					      persistent_output__put_event);
 	if (err < 0)
 		return err;
-	/* The formats of tracepoints, which it writes itself */
+	/* The formats of tracepoints, which were written directly to the file */
 	output->bytes += err;
 	return 0;
 }
 
-/* A perf.data in a pipe makes a terminal unusable. */
+/* Binary data makes a terminal unusable. */
 int persistent_output__check_stdout(const char *option)
 {
 	if (!isatty(STDOUT_FILENO))
@@ -236,9 +236,9 @@ static struct perf_event_header finished_round = {
 };
 
 /*
- * Describe the kernel and the tasks that exist: the session only has what
- * happened since it was started. These records have no time, so they come
- * before all others; if the fork of a task was recorded, it replaces them.
+ * Synthesize the kernel's maps and the existing tasks: the session only has events since
+ * its start. These records have no time, so they come before all others; a recorded fork
+ * of a task replaces them.
  */
 int persistent_output__synthesize(struct persistent_output *output)
 {
@@ -279,14 +279,14 @@ int persistent_output__synthesize(struct persistent_output *output)
 	return err;
 }
 
-/* All that side-band lost is told by persistent_output__put_lost(). */
+/* persistent_output__put_lost() reports all side-band that was lost. */
 static bool evlist__is_not_lost(struct evlist *evlist __maybe_unused, union perf_event *event,
 				u64 arg __maybe_unused)
 {
 	return event->header.type != PERF_RECORD_LOST;
 }
 
-/* Count them; and note times, for perf script --time and others that are told a part in percent. */
+/* Count samples, and note times for options that take a percentage, like perf script --time. */
 static void persistent_output__note_samples(struct persistent_output *output,
 					    struct persistent_buffer *buffer)
 {
@@ -308,7 +308,7 @@ static void persistent_output__note_samples(struct persistent_output *output,
 	evlist__set_last_sample_time(evlist, last);
 }
 
-/* Report progress every second; the reader of a pipe does that itself. */
+/* Report progress every second, but not to a pipe: its reader does that. */
 static void persistent_output__tell(struct persistent_output *output, u64 total)
 {
 	u64 now = rdclock();
@@ -320,7 +320,7 @@ static void persistent_output__tell(struct persistent_output *output, u64 total)
 		output->bytes / 1048576.0, total / 1048576.0);
 }
 
-/* Write in pieces, and report progress between them. */
+/* Write in pieces, to report progress in between. */
 static int persistent_output__put_buffer(struct persistent_output *output,
 					 struct persistent_buffer *buffer, u64 total)
 {
@@ -355,8 +355,8 @@ int persistent_output__write(struct persistent_output *output, struct persistent
 }
 
 /*
- * Count lost samples and lost side-band apart, each with its own type of record: a task
- * without a name does not make the profile less exact.
+ * Report lost samples and lost side-band with different types of records: the profile is
+ * as exact without the name of a task.
  */
 int persistent_output__put_lost(struct persistent_output *output, struct evsel *evsel,
 				u64 id, u64 nr)
@@ -384,8 +384,8 @@ int persistent_output__put_lost(struct persistent_output *output, struct evsel *
 }
 
 /*
- * The records that the kernel had no room for; the reader's own way of losing
- * them, by overwriting, is another.
+ * Report records that the kernel dropped, buffer full. Those that were overwritten before
+ * they were read are reported separately.
  */
 int persistent_output__write_lost(struct persistent_output *output)
 {
@@ -406,8 +406,8 @@ int persistent_output__write_lost(struct persistent_output *output)
 }
 
 /*
- * A feature that could not be written to the end of the file is left out and
- * nobody told, so see whether there is room left.
+ * A feature that cannot be written to the end of the file is silently left out, so check
+ * whether there is room left.
  */
 static int persistent_output__check_room(int fd)
 {
@@ -425,8 +425,8 @@ static int persistent_output__check_room(int fd)
 }
 
 /*
- * How large the file is now, with the features that come to its end: they do not
- * depend on what else is written to it.
+ * The size of the file so far, including the features at its end, which do not depend on
+ * what else is written.
  */
 int persistent_output__measure(struct persistent_output *output, u64 *size)
 {
@@ -448,7 +448,7 @@ int persistent_output__measure(struct persistent_output *output, u64 *size)
 	return 0;
 }
 
-/* The maps of the kernel are there from the beginning. */
+/* The maps of the kernel exist from the beginning. */
 static int persistent_output__process_mmap(const struct perf_tool *tool, union perf_event *event,
 					   struct perf_sample *sample, struct machine *machine)
 {
@@ -460,8 +460,8 @@ static int persistent_output__process_mmap(const struct perf_tool *tool, union p
 }
 
 /*
- * As perf record does at its end: read what was written, for the objects that have
- * samples. An object that has gone, or cannot be read, is left out.
+ * As perf record does at its end, read the file to find objects with samples. Skip objects
+ * that have gone or cannot be read.
  */
 static void persistent_output__cache_build_ids(struct persistent_output *output)
 {
@@ -481,7 +481,7 @@ static void persistent_output__cache_build_ids(struct persistent_output *output)
 		pr_debug("not all objects of %s are in the build-id cache\n", output->path);
 }
 
-/* Some file systems report a full disk no sooner than at the last close. */
+/* Some file systems report a full disk only at the last close. */
 static int persistent_output__finish(struct persistent_output *output)
 {
 	struct perf_header *header = &output->session->header;
@@ -507,8 +507,8 @@ static int persistent_output__finish(struct persistent_output *output)
 }
 
 /*
- * As perf record does, the file that was there is kept as PATH.old. That is another link
- * to it where there are links, so that at all times one of both names has it.
+ * As perf record does, keep an existing file as PATH.old. Use a hard link where possible,
+ * so that it has one of both names at all times.
  */
 static int persistent_output__keep_old(struct persistent_output *output)
 {

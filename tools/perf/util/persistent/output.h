@@ -16,9 +16,9 @@ struct perf_session;
 struct persistent_reader;
 
 /*
- * A perf.data that appears under its name when it is complete, and not at all
- * if it could not be written. Until then it is @partial, which is empty if there is none.
- * With the path "-" it is written to standard output, in the format for pipes.
+ * A perf.data that appears under its name when it is complete, and not at all if it cannot
+ * be written. Until then it is @partial, which is empty if there is no such file.
+ * With the path "-" it is written to standard output, in pipe format.
  *
  * @told: time of the last report of progress, or of the beginning
  */

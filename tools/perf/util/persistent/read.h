@@ -12,12 +12,12 @@
 struct persistent_answer;
 
 /*
- * One line of output: a member, with -A one instance of it, or with --per-process those of
- * a process.
+ * A line of output: a member, with -A one of its instances, or with --per-process those
+ * of one process.
  *
  * @process: the process, 0 for all of them, or -1 without --per-process
- * @raw:     as counted
- * @counts:  scaled by the time that it had a counter
+ * @raw:     unscaled
+ * @counts:  scaled by the time that the event had a counter
  */
 struct read_line {
 	const char			*session;
@@ -43,10 +43,7 @@ enum openmetrics_family {
 	OPENMETRICS_ENABLED, OPENMETRICS_RUNNING, OPENMETRICS_LOST, OPENMETRICS_FAMILIES,
 };
 
-/*
- * The format puts all samples of a metric together, so they are kept until all
- * sessions were read.
- */
+/* OpenMetrics groups all samples of a metric, so keep them until all sessions were read. */
 struct openmetrics {
 	struct strbuf	samples[OPENMETRICS_FAMILIES];
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Read all buffers of sessions that run on.
+ * Read all buffers of running sessions.
  */
 #include "reader.h"
 
@@ -26,9 +26,9 @@ int persistent__check_buffer(u32 id)
 	struct perf_env env = { .kernel_is_64_bit = -1 };
 	char name[PERF_PERSISTENT_NAME_MAX];
 
-	/* There positions in buffers have 32 bits. */
+	/* A 32-bit kernel has 32-bit positions in buffers. */
 	if (!perf_env__kernel_is_64_bit(&env)) {
-		pr_err("perf does not read the buffers of sessions on a kernel of 32 bits\n");
+		pr_err("reading buffers of sessions is not supported on 32-bit kernels\n");
 		return -EOPNOTSUPP;
 	}
 	if (!persistent__name(id, name) || persistent__number(id, "buffer_bytes"))
@@ -58,7 +58,7 @@ static void persistent_reader__add(struct persistent_reader *reader, struct evse
 	buffer = persistent_reader__find(reader, info->buffer_id);
 	if (buffer) {
 		buffer->side_band &= evsel__is_dummy_event(evsel);
-		/* Not all that write to it were cleared at the same time. */
+		/* Events that write to the buffer were cleared at different times. */
 		if (persistent_buffer__behind(buffer, info->buffer_start, buffer->start) > 0)
 			buffer->start = info->buffer_start;
 		return;
@@ -73,7 +73,7 @@ static void persistent_reader__add(struct persistent_reader *reader, struct evse
 		.start	   = info->buffer_start,
 		.cpu	   = info->cpu,
 		.side_band = evsel__is_dummy_event(evsel),
-		/* Nobody knows the events of targets that were dropped. */
+		/* The event ids of dropped targets are unknown. */
 		.in_part   = evsel->persistent->in_part ||
 			     (info->pid != -1 && evsel->core.attr.sample_id_all &&
 			      evsel->core.attr.sample_type & PERF_SAMPLE_IDENTIFIER),
@@ -90,8 +90,8 @@ static int persistent_buffer__cmp(const void *a, const void *b)
 }
 
 /*
- * In the order of the ids, whatever sessions are named in whichever order: two consumers
- * must not wait for each other.
+ * Map the buffers in the order of their ids, in whichever order the sessions are named:
+ * two consumers must not wait for each other.
  */
 static int persistent_reader__mmap(struct persistent_reader *reader)
 {
@@ -109,7 +109,7 @@ static int persistent_reader__mmap(struct persistent_reader *reader)
 			continue;
 		}
 		persistent_buffer__exit(buffer);
-		/* It was dropped meanwhile, which is no fault of those that are left. */
+		/* An instance that was dropped meanwhile is no error if others are left. */
 		if (err == -ENOENT && (nr || i + 1 < reader->nr))
 			err = 0;
 		else
@@ -140,7 +140,7 @@ int persistent_reader__init(struct persistent_reader *reader, struct evlist *evl
 				       &instance->info);
 
 	if (!reader->nr) {
-		pr_err("%s counts and has no buffer to read\n",
+		pr_err("%s only counts and has no buffer to read\n",
 		       evsel__name(evlist__first(evlist)));
 		return -ENODATA;
 	}
@@ -150,7 +150,7 @@ int persistent_reader__init(struct persistent_reader *reader, struct evlist *evl
 	return err;
 }
 
-/* All events of a session in an evlist of the reader's own, and their buffers */
+/* Open all events of a session, in an evlist of the reader's own, and find their buffers. */
 int persistent_reader__open(struct persistent_reader *reader, u32 id)
 {
 	const struct persistent_choice all = { .instance = PERSISTENT_ALL, .side_band = true };
@@ -184,7 +184,7 @@ void persistent_reader__close(struct persistent_reader *reader)
 	evlist__put(reader->evlist);
 }
 
-/* All buffers are copied before any is written: that takes much longer. */
+/* Copy all buffers before writing any out, which takes much longer. */
 int persistent_reader__read(struct persistent_reader *reader)
 {
 	int err = 0;
@@ -194,7 +194,7 @@ int persistent_reader__read(struct persistent_reader *reader)
 	return err;
 }
 
-/* Begin with what comes from now on, or with what was not consumed. */
+/* Begin with new records or, as a consumer, with those that were not consumed. */
 void persistent_reader__skip(struct persistent_reader *reader)
 {
 	persistent_reader__for_each(reader, buffer) {
@@ -209,8 +209,8 @@ void persistent_reader__skip(struct persistent_reader *reader)
 }
 
 /*
- * A quarter of the side-band stays in its buffer, for the next log to begin with: it
- * names tasks that go on, or have ended since, which nothing else can tell.
+ * Keep a quarter of the side-band in its buffer, for the next log to begin with: nothing
+ * else names tasks that go on, or have ended since.
  */
 void persistent_reader__make_room(struct persistent_reader *reader)
 {
@@ -247,8 +247,8 @@ static bool evlist__is_later(struct evlist *evlist, union perf_event *event, u64
 
 /*
  * The side-band of a task is in the buffers of all CPUs that it ran on. If one of them was
- * overwritten, the others alone may be wrong, such as a fork without the exec that followed. So
- * use only records that are newer than the oldest record of each buffer that was overwritten.
+ * overwritten, the others can mislead, e.g. with a fork without the exec that followed. So
+ * use only records newer than the oldest record of each buffer that was overwritten.
  */
 void persistent_reader__find_horizon(struct persistent_reader *reader)
 {

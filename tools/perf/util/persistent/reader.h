@@ -12,11 +12,11 @@ union perf_event;
 
 /*
  * @history:	   begin with the records in the buffers, not with new ones
- * @consume:	   give back the room of records that were read
+ * @consume:	   make room by consuming the records that were read
  * @no_wait:	   do not wait for another consumer to end
  * @horizon:	   side-band is complete from this time on
  * @early_samples: number of samples that are older than @horizon
- * @left_out:	   number of samples that were not asked for
+ * @left_out:	   number of samples outside of the requested time or size
  */
 struct persistent_reader {
 	struct evlist			*evlist;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel's registry of persistent events, as a tool sees it.
+ * The kernel's registry of persistent events, as seen by a tool.
  */
 #include "registry.h"
 
@@ -24,7 +24,7 @@
 #include "pmu.h"
 #include "utf8.h"
 
-/* Most have no more, so that one query is enough. */
+/* Most sessions have no more, so that one query is enough. */
 #define ROOM_FOR_INSTANCES	256
 
 #define END_TIMEOUT_MSEC	10000
@@ -56,8 +56,8 @@ static int persistent__read(const char *file, char *buf, size_t size)
 }
 
 /*
- * The number is read and never assumed: on a kernel without the feature it
- * belongs to another PMU, which must not be opened in its place.
+ * Read the type and never assume it: without the feature it is that of another PMU, which
+ * must not be opened instead.
  */
 int persistent__type(void)
 {
@@ -81,7 +81,7 @@ int persistent__type(void)
 	return type;
 }
 
-/* The kernel's own rule, so that what cannot be a name never becomes a path. */
+/* The kernel's own rule, so that an invalid name never becomes a path */
 bool persistent__valid_name(const char *name)
 {
 	size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
@@ -97,7 +97,7 @@ int persistent__value(u32 id, const char *file, char *buf, size_t size)
 	return persistent__read(path, buf, size);
 }
 
-/* 0 if it has ended, or has no end. */
+/* Returns 0 if the session has ended, or has no end. */
 u64 persistent__number(u32 id, const char *file)
 {
 	char buf[32];
@@ -105,14 +105,14 @@ u64 persistent__number(u32 id, const char *file)
 	return persistent__value(id, file, buf, sizeof(buf)) < 0 ? 0 : strtoull(buf, NULL, 0);
 }
 
-/* NULL if it has ended. */
+/* Returns NULL if the session has ended. */
 const char *persistent__name(u32 id, char name[PERF_PERSISTENT_NAME_MAX])
 {
 	name[0] = '\0';
 	return persistent__value(id, "name", name, PERF_PERSISTENT_NAME_MAX) < 0 ? NULL : name;
 }
 
-/* Returns false if it has ended; its number has to do for its name then. */
+/* Returns false if the session has ended; @name is its id then. */
 bool persistent__name_or_id(u32 id, char name[PERF_PERSISTENT_NAME_MAX])
 {
 	if (persistent__name(id, name))
@@ -149,7 +149,7 @@ const char *persistent__owner(u32 id, char *buf, size_t size)
 	static uid_t known;
 	uid_t uid = persistent__number(id, "uid");
 
-	/* Most have the same owner, and asking takes longer than all else. */
+	/* Most sessions have the same owner, and the lookup takes longer than all else. */
 	if (!name[0] || uid != known)
 		persistent__user(uid, name, sizeof(name));
 	known = uid;
@@ -185,7 +185,7 @@ static int persistent__reopen(u64 config, bool disabled)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The session itself: to ask what it has, to control it and to hold it. */
+/* Open the session itself, to query, control or hold it. */
 int persistent__open_session(u32 id)
 {
 	return persistent__reopen(id | PERF_PERSISTENT_SESSION, false);
@@ -196,7 +196,7 @@ int persistent__query(int fd, struct perf_persistent_query *query)
 	return ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, query) < 0 ? -errno : 0;
 }
 
-/* Why an instance is not there: -ESRCH if the session has ended, -ENOENT if only it has left */
+/* Returns -ESRCH if the session has ended, and -ENOENT if only the instance has left. */
 static int persistent__why_gone(u32 id)
 {
 	struct perf_persistent_query query = {};
@@ -209,7 +209,7 @@ static int persistent__why_gone(u32 id)
 	return err ?: -ENOENT;
 }
 
-/* The bits of the mode that are for the caller are the lowest ones after this shift. */
+/* Shift the mode by this to get the bits that apply to the caller. */
 static unsigned int persistent__mode_shift(u32 id)
 {
 	gid_t gid = persistent__number(id, "gid");
@@ -219,7 +219,7 @@ static unsigned int persistent__mode_shift(u32 id)
 	return gid == getegid() || group_member(gid) ? 3 : 0;
 }
 
-/* Whoever has the right all the same lacks what its events take to open. */
+/* If the mode grants the right, the caller lacks the right to open the events. */
 static const char *persistent__why_refused(u32 id, char right, char *buf, size_t size)
 {
 	unsigned int bit = right == 'r' ? 4 : right == 'w' ? 2 : 1, shift, mode;
@@ -247,7 +247,7 @@ static const char *persistent__why_refused(u32 id, char right, char *buf, size_t
 	return buf;
 }
 
-/* Why the kernel refuses what takes a right of the session (r, w or x), and the way out */
+/* Why the kernel refuses an action that needs the right r, w or x, and how to get it */
 const char *persistent__strerror_right(u32 id, char right, int err, char *buf, size_t size)
 {
 	switch (err) {
@@ -269,7 +269,7 @@ const char *persistent__strerror_right(u32 id, char right, int err, char *buf, s
 	}
 }
 
-/* Print why something that takes a right cannot be done to a session; returns the error. */
+/* Print why an action that needs a right failed on a session; returns the error. */
 int persistent__error(const char *verb, u32 id, const char *name, char right, int err)
 {
 	char buf[STRERR_BUFSIZE];
@@ -286,7 +286,7 @@ int persistent__parse_id(const char *str, u32 *id)
 	return persistent__parse_number(str, base, INT_MAX, id) && *id ? 0 : -EINVAL;
 }
 
-/* Returns the id of the name, or a negative error. */
+/* Returns the id of the session with this name, or a negative error. */
 int persistent__find_name(const char *name)
 {
 	char path[sizeof("events/") + PERF_PERSISTENT_NAME_MAX], buf[64];
@@ -303,14 +303,14 @@ int persistent__find_name(const char *name)
 	return sscanf(buf, "id=%x", &id) == 1 ? (int)id : -ENOENT;
 }
 
-/* Without CAP_PERFMON the kernel puts the owner's uid before the name that was chosen. */
+/* Without CAP_PERFMON the kernel prefixes the name with the owner's uid. */
 static int persistent__find_own_name(const char *name)
 {
 	char prefixed[sizeof("u4294967295-") + PERF_PERSISTENT_NAME_MAX];
 
 	snprintf(prefixed, sizeof(prefixed), "u%u-%.*s", geteuid(), PERF_PERSISTENT_NAME_MAX - 1,
 		 name);
-	/* What is too long with its prefix cannot be there. */
+	/* A name that is too long with the prefix cannot exist. */
 	return persistent__valid_name(prefixed) ? persistent__find_name(prefixed) : -ENOENT;
 }
 
@@ -336,8 +336,8 @@ bool persistent__exists(const char *str)
 }
 
 /*
- * Returns the id of what the user typed, a name or an id; or, having said what
- * is wrong with it, a negative error.
+ * Returns the id of the session that the user typed, as a name or an id, or a negative
+ * error after printing a message.
  */
 int persistent__find(const char *str)
 {
@@ -351,7 +351,7 @@ int persistent__find(const char *str)
 	if (id == -EINVAL && is_id)
 		pr_err("invalid id '%s': use a number from 1 to %d\n", str, INT_MAX);
 	else if (id == -EINVAL)
-		pr_err("invalid name '%s': use a lower-case letter, then letters, digits, '_' or '-'\n",
+		pr_err("invalid name '%s': use a lower-case letter, then lower-case letters, digits, '_' or '-'\n",
 		       str);
 	else if (id < 0 && is_id)
 		pr_err("no session with id %s (see 'perf persistent list')\n", str);
@@ -372,7 +372,7 @@ static int is_number(const struct dirent *entry)
 	return isdigit(entry->d_name[0]);
 }
 
-/* Returns how many entries of a folder are numbers and, in ascending order, which. */
+/* Returns how many entries of a directory are numbers, and these in ascending order. */
 int persistent__read_numbers(int dir, const char *name, u32 **numbers)
 {
 	struct dirent **entries;
@@ -392,7 +392,7 @@ int persistent__read_numbers(int dir, const char *name, u32 **numbers)
 
 /*
  * Find the sessions that are named, each once, or all without names. Returns how many;
- * *err is the error of a bad name, for which a message was printed.
+ * *err is the error of a bad name, after a message was printed.
  */
 int persistent__choose(int argc, const char **argv, u32 **ids, int *err)
 {
@@ -428,7 +428,7 @@ int persistent__choose(int argc, const char **argv, u32 **ids, int *err)
 
 /*
  * evsel__open() cannot be used: it drops attributes until the kernel accepts an event, and so
- * would open another one. The count is that of this file alone, and begins when it is enabled.
+ * could open another one. The view has its own count, which begins when it is enabled.
  */
 int persistent__open(u32 id, u32 instance)
 {
@@ -456,7 +456,7 @@ int persistent__set_session(u32 id, struct perf_persistent_set *set)
 
 /*
  * End all instances at once by a short time to live, also for those who have them open:
- * attached one by one, they would go on for their readers. Returns when the session is gone.
+ * attached one by one, they would go on for their readers. Returns when they have ended.
  */
 int persistent__end(u32 id)
 {
@@ -472,13 +472,13 @@ int persistent__end(u32 id)
 		if (i == END_TIMEOUT_MSEC)
 			err = -ETIMEDOUT;
 	}
-	/* Somebody else was faster. */
+	/* Another process ended it first. */
 	return err == -ENOENT || err == -ESRCH ? 0 : err;
 }
 
 /*
- * Returns how many instances the session has and, asked for at once, what each is and has
- * counted; or a negative error. They may come and go while the room for them is made.
+ * Returns the number of instances and, from the same query, what each is and has counted;
+ * or a negative error. Instances may come and go while the array is allocated.
  */
 static int persistent__query_instances(int fd, struct perf_persistent_query *query,
 				       struct perf_persistent_info **instances)
@@ -502,7 +502,7 @@ static int persistent__query_instances(int fd, struct perf_persistent_query *que
 		err = persistent__query(fd, query);
 		nr = query->nr_instances;
 	} while (!err && nr > room);
-	/* It ended after it was opened. */
+	/* The session ended after it was opened. */
 	if (err == -ESRCH)
 		err = -ENOENT;
 	if (err) {
@@ -528,7 +528,7 @@ int persistent__instances(u32 id, struct perf_persistent_query *query,
 	return nr;
 }
 
-/* Its owner chose the text, and it must not control the terminal of who reads it. */
+/* The owner chose the text, which must not control the reader's terminal. */
 char *persistent__printable(char *text)
 {
 	u32 code;
@@ -545,8 +545,8 @@ char *persistent__printable(char *text)
 }
 
 /*
- * Ask for the attr that the event was opened with, which drivers may have
- * changed since, and for its texts. Texts that are too long are cut.
+ * Query the attr that the event was opened with, which drivers may have changed since, and
+ * its texts. Long texts are truncated.
  */
 int persistent__ask_fd(int fd, u32 id, struct persistent_answer *answer)
 {
@@ -562,7 +562,7 @@ int persistent__ask_fd(int fd, u32 id, struct persistent_answer *answer)
 	answer->query.cgroup = (u64)(unsigned long)answer->cgroup;
 	answer->query.cgroup_size = sizeof(answer->cgroup) - 1;
 	err = persistent__query(fd, &answer->query);
-	/* It left the session, or the session ended, since it was opened. */
+	/* The instance left the session, or the session ended, since it was opened. */
 	if (err == -EINVAL || err == -ESRCH ||
 	    (!err && answer->query.self.state == PERF_PERSISTENT_STATE_EXPIRED))
 		err = persistent__why_gone(id);

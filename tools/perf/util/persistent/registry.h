@@ -18,16 +18,16 @@ struct option;
 /* "rwxrwxrwx" with the final NUL */
 #define PERSISTENT_MODE_SIZE	10
 
-/* Filters that are longer are cut. */
+/* Longer filters are truncated. */
 #define PERSISTENT_FILTER_MAX	4096
 
-/* Members that a session has at most */
+/* Maximum number of members of a session */
 #define PERSISTENT_MAX_MEMBERS	128
 
 /*
- * Persistent events live in the kernel's registry, not in a process. What
- * anybody may know about them is in sysfs; the rest the kernel tells on a file
- * descriptor, to those who are entitled to one.
+ * Persistent events live in the kernel's registry, not in a process. Sysfs shows what
+ * anybody may know; the rest is queried through a file descriptor, by those who may open
+ * one.
  */
 int persistent__type(void);
 bool persistent__valid_name(const char *name);
@@ -54,7 +54,7 @@ int persistent__parse_id(const char *str, u32 *id);
 int persistent__find_name(const char *name);
 char *persistent__printable(char *text);
 
-/* What an instance says of itself; where it is, is for persistent__details() to fill in. */
+/* What an instance reports about itself; persistent__details() fills in its location. */
 struct persistent_answer {
 	struct perf_persistent_query	query;
 	struct perf_event_attr		attr;
@@ -82,7 +82,7 @@ void persistent__note_options(struct option *options, bool *given);
 int persistent__check_options(const struct option *options, const char * const *names,
 			      bool allowed, const char *with);
 
-/* Parsers of settings of a session that the user types */
+/* Parsers of settings that the user types */
 u64 persistent__parse_time(const char *str);
 u64 persistent__parse_bytes(const char *str);
 bool persistent__parse_number(const char *str, int base, u32 max, u32 *nr);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Members of a session as evsels: opened again by the number of
- * their instances.
+ * Members of a session as evsels, with instances that are reopened by number.
  */
 #include "reopen.h"
 
@@ -27,7 +26,7 @@
 #include "record.h"
 #include "registry.h"
 
-/* NULL where there is none, as of a task that was not on that CPU */
+/* NULL if there is none, e.g. of a task that was not on that CPU */
 static struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx,
 							      int thread)
 {
@@ -37,7 +36,7 @@ static struct persistent_instance *evsel__persistent_instance(struct evsel *evse
 	return instance && instance->info.id ? instance : NULL;
 }
 
-/* What comes after this place that is no hole; NULL if it is not of a session */
+/* The next instance after this place, skipping holes; NULL at the end or without a session */
 struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu_map_idx,
 						   int *thread)
 {
@@ -60,9 +59,8 @@ struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu
 }
 
 /*
- * What was counted since evlist__enable_persistent(). Where there is no instance,
- * or a pinned event that did not get its counter, there is nothing; if it had one
- * before, no more than then.
+ * Read the count since evlist__enable_persistent(). It is 0 without an instance, or if a
+ * pinned event never got its counter; if the event lost its counter, the last count stays.
  */
 int evsel__read_persistent(struct evsel *evsel, int cpu_map_idx, int thread,
 			   struct perf_counts_values *count)
@@ -80,19 +78,19 @@ int evsel__read_persistent(struct evsel *evsel, int cpu_map_idx, int thread,
 }
 
 /*
- * A task's event that is bound to a CPU is enabled while the task runs anywhere,
- * and has its counter while it runs there. So only all CPUs together tell for how
- * long there was none.
+ * A task's event that is bound to a CPU is enabled while the task runs anywhere, but has
+ * its counter only while it runs there. So only the sum of all CPUs tells how long there
+ * was no counter.
  */
 void persistent_times__add(struct persistent_times *times, u64 ena, u64 run)
 {
 	times->run += run;
-	/* They were not enabled at quite the same time, and never on a CPU that is offline. */
+	/* Events are not enabled at exactly the same time, and never on an offline CPU. */
 	if (ena && (!times->ena || ena < times->ena))
 		times->ena = ena;
 }
 
-/* The time without a counter is shared out; the rest is no reason to scale. */
+/* Distribute the time without a counter; do not scale for the rest. */
 void persistent_times__share(const struct persistent_times *times,
 			     struct perf_counts_values *count)
 {
@@ -124,7 +122,7 @@ static void evsel__share_thread_times(struct evsel *evsel, int thread)
 		if (count)
 			persistent_times__add(&times, count->ena, count->run);
 	}
-	/* What it had on CPUs that were not chosen is not known. */
+	/* Times on CPUs that were not chosen are unknown. */
 	if (evsel->persistent->some_cpus)
 		times.ena = 0;
 
@@ -135,7 +133,7 @@ static void evsel__share_thread_times(struct evsel *evsel, int thread)
 	}
 }
 
-/* For perf stat, after all have been read and before they are scaled: those of an interval */
+/* For perf stat, after all counts of an interval were read and before they are scaled */
 void evsel__share_persistent_times(struct evsel *evsel)
 {
 	for (int i = 0; i < perf_thread_map__nr(evsel->core.threads); i++) {
@@ -145,7 +143,7 @@ void evsel__share_persistent_times(struct evsel *evsel)
 	}
 }
 
-/* Records for which there was no room since this reader began */
+/* Records dropped, buffer full, since this reader began */
 int evsel__persistent_lost_records(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost)
 {
 	struct perf_persistent_query query = {};
@@ -158,14 +156,14 @@ int evsel__persistent_lost_records(struct evsel *evsel, int cpu_map_idx, int thr
 		return 0;
 
 	err = persistent__query(PERSISTENT_FD(evsel, cpu_map_idx, thread), &query);
-	/* Somebody stopped it, and what was lost at the end is not known. */
+	/* The event was stopped, and its losses at the end are unknown. */
 	if (err == -EINVAL)
 		return 0;
 	*lost = query.self.lost_before + query.self.lost - instance->base_lost;
 	return err;
 }
 
-/* The same in samples: side-band has none. */
+/* Lost samples: side-band has none. */
 int evsel__persistent_lost(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost)
 {
 	*lost = 0;
@@ -174,7 +172,7 @@ int evsel__persistent_lost(struct evsel *evsel, int cpu_map_idx, int thread, u64
 	return evsel__persistent_lost_records(evsel, cpu_map_idx, thread, lost);
 }
 
-/* Records of side-band or of all the rest, as far as it can be asked */
+/* Lost records of side-band or of all other events, as far as known */
 u64 evlist__persistent_lost(struct evlist *evlist, bool side_band)
 {
 	struct persistent_instance *instance;
@@ -191,8 +189,8 @@ u64 evlist__persistent_lost(struct evlist *evlist, bool side_band)
 }
 
 /*
- * Whether the session of this event has ended, and not only tasks of it. What was
- * attached does not answer, and may have been all that there was.
+ * Whether the session of this event has ended, and not only tasks of it. Attached
+ * instances do not answer, and may have been the last ones.
  */
 bool evsel__persistent_ended(struct evsel *evsel)
 {
@@ -209,7 +207,7 @@ bool evsel__persistent_ended(struct evsel *evsel)
 	return !persistent__name(evsel->persistent->id, name);
 }
 
-/* Samples say which event they are of by the id of its instance. */
+/* A sample names its event by the id of the instance. */
 int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel)
 {
 	struct persistent_instance *instance;
@@ -239,7 +237,7 @@ static const char *evsel__scnprintf_session(struct evsel *evsel, char *buf, size
 	return buf;
 }
 
-/* Their records lie in one file, which has one clock and one place for the id. */
+/* All records go to one file, which has one clock and one place for the id. */
 static int evlist__check_persistent(struct evlist *evlist)
 {
 	struct evsel *evsel, *first = evlist__first(evlist);
@@ -264,7 +262,7 @@ static int evlist__check_persistent(struct evlist *evlist)
 	return 0;
 }
 
-/* Before their records are read: find the event of each, in one way for all */
+/* Before records are read, make sure that the event of each can be found in the same way. */
 int evlist__identify_persistent(struct evlist *evlist)
 {
 	struct evsel *evsel;
@@ -281,7 +279,7 @@ int evlist__identify_persistent(struct evlist *evlist)
 
 #ifdef HAVE_LIBTRACEEVENT
 
-/* Whoever can read how all tracepoints are laid out can read that of each. */
+/* Whoever can read the common layout of tracepoints can read each format. */
 static int evsel__check_format(struct evsel *evsel)
 {
 	char *path = get_events_file("header_page");
@@ -295,7 +293,7 @@ static int evsel__check_format(struct evsel *evsel)
 		       evsel__name(evsel), path, strerror(-err));
 	}
 	if (err == -EACCES)
-		pr_err("Have a group of yours read it: mount -o remount,mode=750,gid=<group> %s\n",
+		pr_err("To allow this for one of your groups: mount -o remount,mode=750,gid=<group> %s\n",
 		       tracing_path_mount());
 	put_events_file(path);
 	return err;
@@ -313,8 +311,8 @@ static int evsel__check_format(struct evsel *evsel)
 #endif
 
 /*
- * Tracepoints in a perf.data without their formats make other perfs refuse it. Ask before
- * anything is written, or makes room.
+ * Other versions of perf refuse a perf.data without the formats of its tracepoints. Check
+ * before anything is written or consumed.
  */
 int evlist__check_persistent_formats(struct evlist *evlist)
 {
@@ -329,8 +327,8 @@ int evlist__check_persistent_formats(struct evlist *evlist)
 }
 
 /*
- * Make the other records of the same file fit: the clock, the position of the
- * id, and the tasks and cgroups that were there before.
+ * Make synthesized records fit into the same file: use the same clock and position of the
+ * id, and add the tasks and cgroups that existed before.
  */
 void evlist__set_persistent_opts(struct evlist *evlist, struct record_opts *opts)
 {

@@ -13,7 +13,7 @@ struct perf_cpu_map;
 struct perf_thread_map;
 struct record_opts;
 
-/* One event of a session, and what it had lost when it was cleared or this reader began */
+/* An instance, and what it had lost when it was cleared or this reader began */
 struct persistent_instance {
 	struct perf_persistent_info	info;
 	u64				base_lost;
@@ -21,7 +21,7 @@ struct persistent_instance {
 
 /*
  * A member of a session: evsel::persistent. Its instances are open from the beginning, since
- * evsel__open() tries less and less of what was asked for, and so would end with another event.
+ * evsel__open() drops attributes until it succeeds, and so could open a different event.
  * @instances is indexed by the CPUs and threads of the evsel, with holes where there is no
  * instance. @name is that of the session, for messages after it has ended.
  *
@@ -40,7 +40,7 @@ struct persistent_member {
 /* All instances of a session */
 #define PERSISTENT_ALL	-1
 
-/* Which instances are wanted; NULL for all CPUs, or for all threads */
+/* Which instances to open; NULL for all CPUs, or for all threads */
 struct persistent_choice {
 	int			instance;
 	bool			side_band;
@@ -48,7 +48,7 @@ struct persistent_choice {
 	struct perf_thread_map	*threads;
 };
 
-/* For how long an event of a task was enabled, and for how long it had a counter on any CPU */
+/* How long a task's event was enabled, and how long it had a counter on any CPU */
 struct persistent_times {
 	u64	ena;
 	u64	run;
@@ -81,7 +81,7 @@ void evsel__exit_persistent(struct evsel *evsel);
 	for (idx = 0, thread = -1;					\
 	     (instance = evsel__next_persistent(evsel, &idx, &thread));)
 
-/* All instances of all evsels that are of a session; break leaves one evsel only. */
+/* Iterate over all instances of all evsels; break leaves the loop over one evsel only. */
 #define evlist__for_each_persistent(evlist, evsel, idx, thread, instance)	\
 	for (evsel = evlist__empty(evlist) ? NULL : evlist__first(evlist); evsel; \
 	     evsel = evsel == evlist__last(evlist) ? NULL : evsel__next(evsel))	\

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf record, stat --persistent: what can be persistent, and what its attr must
- * be for others to make sense of it later.
+ * perf record, stat --persistent: check what can be persistent, and configure attrs so
+ * that others can make sense of the records later.
  */
 #include "start.h"
 
@@ -20,7 +20,7 @@
 #include "stat.h"
 #include "target.h"
 
-/* perf leaves out CPUs that are not online; here all are recorded or none. */
+/* Ordinary perf leaves out offline CPUs; here, record on all CPUs or on none. */
 static int persistent__check_cpus(const struct target *target)
 {
 	struct perf_cpu_map *cpus, *online;
@@ -32,7 +32,7 @@ static int persistent__check_cpus(const struct target *target)
 	cpus = perf_cpu_map__new(target->cpu_list);
 	online = perf_cpu_map__new_online_cpus();
 	if (!cpus || !perf_cpu_map__is_subset(online, cpus)) {
-		pr_err("-C %s: not all of these CPUs are there and online\n", target->cpu_list);
+		pr_err("-C %s: some of these CPUs are not present or offline\n", target->cpu_list);
 		err = -ENODEV;
 	}
 	perf_cpu_map__put(online);
@@ -52,14 +52,14 @@ static int persistent__check_target(const struct target *target)
 	if (!option)
 		return persistent__check_cpus(target);
 
-	pr_err("%s is not supported with --persistent: %s is given, choose one of them\n", option,
+	pr_err("%s is not supported with --persistent: it cannot be used with %s\n", option,
 	       target->pid ? "-p" : "-t");
 	return -EINVAL;
 }
 
 /*
- * Check the options, the kernel and the target, before any event is looked at. Options of
- * record and stat that are not @allowed are for what perf does after it has opened events.
+ * Check the options, the kernel and the target before any event. Options of record and
+ * stat that are not @allowed affect only what perf does after it has opened the events.
  */
 int persistent__check_start(const struct target *target, const struct option *options,
 			    const char * const *allowed, const char *with)
@@ -79,22 +79,22 @@ static const char *evsel__not_persistent(struct evsel *evsel, struct persistent_
 	if (evsel->weak_group)
 		return "a weak group may be split silently; leave out :W";
 	if (evsel->precise_max)
-		return "write the precise level that it is to keep (p, pp or ppp), not P";
+		return "give a fixed precise level (p, pp or ppp) instead of P";
 	if (evsel__is_non_perf_event_open_pmu(evsel) || evsel__is_retire_lat(evsel))
-		return "perf counts it itself, and exits";
+		return "perf itself would have to count it";
 	if (evsel__is_aux_event(evsel) || evsel->needs_auxtrace_mmap)
-		return "AUX area tracing needs a perf that reads it";
+		return "AUX area tracing needs a running perf";
 	if (!list_empty(&evsel->bpf_filters))
-		return "a BPF filter ends with perf; only tracepoints can be filtered without";
+		return "a BPF filter ends when perf exits; only tracepoints have other filters";
 	if (evsel->bpf_counter)
-		return "its BPF program ends with perf";
+		return "its BPF program ends when perf exits";
 	if (has_buffer && attr->write_backward == start->spec.discard)
-		return "all events of a session overwrite, or none with --persistent=NAME,discard";
+		return "all events must overwrite or, with --persistent=NAME,discard, discard";
 	/* A task and its children on several CPUs cannot write to one buffer. */
 	if (has_buffer && attr->inherit && perf_cpu_map__has_any_cpu(evsel->core.cpus))
-		return "inherited events have a buffer for each CPU, which --per-thread excludes";
+		return "inherited events need a buffer per CPU, which --per-thread does not allow";
 	if (attr->inherit_stat && attr->read_format & PERF_FORMAT_GROUP)
-		return "with -s each event of a group is read by itself; leave out :S";
+		return "with -s, the events of a group are read one by one; leave out :S";
 	if (!perf_cpu_map__equal(evsel->core.cpus, evsel__leader(evsel)->core.cpus))
 		return "it is not on the same CPUs as the leader of its group";
 	if (strlen(evsel__name(evsel)) >= PERF_PERSISTENT_LABEL_MAX)
@@ -117,7 +117,7 @@ static int persistent_start__check(struct persistent_start *start)
 	}
 
 	if (evlist__nr_entries(evlist) > PERSISTENT_MAX_MEMBERS) {
-		pr_err("too many events: %d, and a session has at most %d; start several\n",
+		pr_err("too many events: %d, but a session has at most %d; start several sessions\n",
 		       evlist__nr_entries(evlist), PERSISTENT_MAX_MEMBERS);
 		return -E2BIG;
 	}
@@ -125,8 +125,8 @@ static int persistent_start__check(struct persistent_start *start)
 }
 
 /*
- * Side-band is on from the beginning, be it that of the command: whoever enables
- * the rest later needs the names from before.
+ * Side-band is enabled from the beginning, even with a command: the names from before are
+ * needed when the other events are enabled later.
  */
 static void evsel__config_dummy(struct evsel *evsel, struct target *target)
 {
@@ -137,14 +137,14 @@ static void evsel__config_dummy(struct evsel *evsel, struct target *target)
 		attr->enable_on_exec = target__none(target);
 	}
 	attr->inherit_stat = 0;
-	/* It has no samples; a frequency would keep a timer going for ever. */
+	/* Side-band has no samples; a frequency would keep a timer running for ever. */
 	attr->freq = 0;
 	attr->sample_period = 1;
 }
 
 /*
  * One event of the CPU's PMU that counts in guests keeps KVM from giving guests the PMU, and
- * this one stays. So it takes a modifier to count there; the name stays what was typed.
+ * a persistent event stays. So require a modifier to count there; keep the name as typed.
  */
 static void evsel__exclude_guests(struct evsel *evsel)
 {
@@ -158,7 +158,7 @@ static void evsel__config_persistent(struct evsel *evsel, bool overwrite)
 {
 	struct perf_event_attr *attr = &evsel->core.attr;
 
-	/* perf lets the siblings of a group that its leader samples write forward. */
+	/* With leader sampling, perf makes siblings write forward. */
 	if (!evsel__get_config_term(evsel, OVERWRITE))
 		attr->write_backward = overwrite;
 
@@ -167,15 +167,15 @@ static void evsel__config_persistent(struct evsel *evsel, bool overwrite)
 	evsel__set_sample_bit(evsel, CPU);
 	evsel__set_sample_bit(evsel, PERIOD);
 
-	/* What the samples of a group hold; all else is read event by event. */
+	/* GROUP is for the samples of a group; counts are read event by event. */
 	attr->read_format &= PERF_FORMAT_GROUP;
 	attr->read_format |= PERF_FORMAT_ID | PERF_FORMAT_LOST | PERF_FORMAT_TOTAL_TIME_ENABLED |
 			     PERF_FORMAT_TOTAL_TIME_RUNNING;
 }
 
 /*
- * Whoever reads the session did not choose it and may find other members in
- * the same buffer, so each record must say what, when, who and where it is.
+ * Readers did not choose the events, and may find other members in the same buffer, so
+ * each record must tell its event, time, task and CPU.
  */
 static int persistent_start__config_record(struct persistent_start *start)
 {
@@ -185,7 +185,7 @@ static int persistent_start__config_record(struct persistent_start *start)
 	opts->overwrite = !start->spec.discard;
 	opts->no_inherit |= target__has_cpu(start->target);
 	if (opts->inherit_stat && opts->no_inherit) {
-		pr_err("-s needs -p, -t or a command, and no -i\n");
+		pr_err("-s needs -p, -t or a command, and cannot be used with -i\n");
 		return -EINVAL;
 	}
 	opts->sample_identifier = true;
@@ -232,7 +232,7 @@ static int persistent_start__config_stat(struct persistent_start *start)
 				    PERF_FORMAT_TOTAL_TIME_ENABLED |
 				    PERF_FORMAT_TOTAL_TIME_RUNNING;
 		attr->sample_type = PERF_SAMPLE_IDENTIFIER;
-		/* Tracepoints come with one. */
+		/* Tracepoints have a period by default. */
 		attr->sample_period = 0;
 		attr->inherit = !config->no_inherit && !target__has_cpu(start->target);
 		attr->disabled = leads;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf record, stat --persistent: open the events of a session, as they were
- * asked for or not at all, and give them to the kernel's registry.
+ * perf record, stat --persistent: open the events of a session exactly as requested, and
+ * detach them into the kernel's registry.
  */
 #include "start.h"
 
@@ -31,14 +31,14 @@
 #include "thread_map.h"
 #include "time-utils.h"
 
-/* All are opened again, but not for ever. */
+/* Open all events again, but not for ever. */
 #define OPEN_AGAIN	1
 #define MAX_TRIES	10
 
-/* What is not committed lives that many seconds, unless it is renewed. */
+/* Time to live of an uncommitted session in seconds, unless it is renewed */
 #define SETUP_TTL	25
 
-/* Side-band of all CPUs has no thread. */
+/* System-wide side-band has no threads. */
 static int evsel__persistent_threads(struct evsel *evsel)
 {
 	return evsel->core.system_wide ? 1 : perf_thread_map__nr(evsel->core.threads);
@@ -51,7 +51,7 @@ static int evsel__target_pid(struct evsel *evsel, int thread)
 	return evsel->core.system_wide ? -1 : perf_thread_map__pid(evsel->core.threads, thread);
 }
 
-/* "on CPU 1", "of task 42 on CPU 1": where an error was */
+/* Where an error occurred: "on CPU 1", "of task 42 on CPU 1" */
 static const char *evsel__persistent_place(struct evsel *evsel, struct perf_cpu cpu, int thread,
 					   char *buf, size_t size)
 {
@@ -90,12 +90,13 @@ static void persistent_start__open_error(struct persistent_start *start, struct 
 	if (cpu.cpu >= 0 && !is_online(cpu))
 		scnprintf(msg, sizeof(msg), "the CPU is not online");
 	else if (err == ESRCH)
-		scnprintf(msg, sizeof(msg), "the task is gone");
+		scnprintf(msg, sizeof(msg), "the task has exited");
 	else if (err == EINVAL && evsel->core.attr.inherit_stat)
 		scnprintf(msg, sizeof(msg),
-			  "not supported, or this kernel does not record the counts of children that end (-s)");
+			  "not supported, or this kernel does not record the counts of children that exit (-s)");
 	else if (evsel->cgrp && err == ENOENT)
-		scnprintf(msg, sizeof(msg), "not supported, or no perf_event controller is there");
+		scnprintf(msg, sizeof(msg),
+			  "not supported, or the perf_event cgroup controller is not mounted");
 	else
 		evsel__open_strerror(evsel, start->target, err, msg, sizeof(msg));
 	pr_err("%s%s: %s\n", evsel__name(evsel),
@@ -103,9 +104,9 @@ static void persistent_start__open_error(struct persistent_start *start, struct 
 }
 
 /*
- * As perf record and stat do without --persistent: an event of a task leaves out the
- * kernel where the kernel must not be measured, and a clock is in the place of cycles
- * that nobody asked for by name. The label says what it became.
+ * As without --persistent, exclude the kernel from an event of a task if the user may not
+ * measure it, and replace cycles by a clock if no event was given. The label shows the
+ * result.
  */
 static bool persistent_start__falls_back(struct persistent_start *start, struct evsel *evsel,
 					 int err)
@@ -120,7 +121,7 @@ static bool persistent_start__falls_back(struct persistent_start *start, struct 
 		return false;
 
 	if (clock && !evsel->exclude_GH) {
-		/* It is for cycles alone, and would be in the name. */
+		/* exclude_guest is for cycles only, and would show in the name. */
 		evsel->core.attr.exclude_guest = 0;
 		zfree(&evsel->name);
 	}
@@ -130,21 +131,21 @@ static bool persistent_start__falls_back(struct persistent_start *start, struct 
 	return true;
 }
 
-/* Of the events that nobody asked for by name, those that there are. */
+/* Skip default events that do not exist. */
 static bool persistent_start__skips(struct persistent_start *start, int err)
 {
 	return start->stat && start->by_default && (err == -ENOENT || err == -EOPNOTSUPP);
 }
 
 /*
- * A thread that ended between being listed and opened is left out. And a task
- * whose event is inherited may have swapped contexts with its child, so that a
- * leader that is there already is not in the context of its sibling.
+ * Leave out a thread that ended after it was listed. A task whose event is inherited may
+ * have swapped contexts with its child, so that the leader is not in the context of its
+ * sibling.
  */
 static bool persistent_start__may_try_again(struct persistent_start *start, struct evsel *evsel,
 					    int thread, int err)
 {
-	/* It was not asked for, and the PMU may not know the difference. */
+	/* exclude_guest was not asked for, and the PMU may not support it. */
 	if (err == EINVAL && evsel->core.attr.exclude_guest && !evsel->exclude_GH) {
 		evsel->core.attr.exclude_guest = 0;
 		return true;
@@ -158,8 +159,8 @@ static bool persistent_start__may_try_again(struct persistent_start *start, stru
 }
 
 /*
- * System-wide events are on the CPUs that are offline, too, and start when these
- * come online. Those that are on certain CPUs only stay there.
+ * System-wide events are also on CPUs that are offline, and start when these come online.
+ * Events that are bound to certain CPUs stay there.
  */
 static int persistent_start__add_offline_cpus(struct persistent_start *start)
 {
@@ -190,7 +191,7 @@ static int persistent_start__add_offline_cpus(struct persistent_start *start)
 	return 0;
 }
 
-/* Some PMUs do not know a CPU before it was online: its group goes without. */
+/* Some PMUs do not know a CPU that was never online: leave it out for the whole group. */
 static bool persistent_start__leaves_out_offline(struct persistent_start *start,
 						 struct evsel *evsel, struct perf_cpu cpu, int err)
 {
@@ -210,7 +211,7 @@ static bool persistent_start__leaves_out_offline(struct persistent_start *start,
 	return true;
 }
 
-/* What the kernel refuses is an error, said of that event, unless perf falls back. */
+/* If the kernel refuses the event, print an error for it, unless perf falls back. */
 static int persistent_start__open_one(struct persistent_start *start, struct evsel *evsel,
 				      int idx, int thread)
 {
@@ -286,7 +287,7 @@ int persistent_start__open(struct persistent_start *start)
 	if (err)
 		return err;
 
-	/* From the beginning, so that all events have the same threads. */
+	/* Start over, so that all events have the same threads. */
 	while ((err = persistent_start__open_all(start)) == OPEN_AGAIN)
 		evlist__close(start->evlist);
 	if (err)
@@ -294,13 +295,13 @@ int persistent_start__open(struct persistent_start *start)
 
 	if (evlist__apply_filters(start->evlist, &evsel, start->target)) {
 		err = -errno;
-		pr_err("%s: the kernel refuses the filter \"%s\": %s\n", evsel__name(evsel),
+		pr_err("%s: the kernel rejects the filter \"%s\": %s\n", evsel__name(evsel),
 		       evsel->filter, str_error_r(-err, sbuf, sizeof(sbuf)));
 	}
 	return err;
 }
 
-/* The longest time to live that the user may ask for in ns. */
+/* The maximum time to live for this user, in ns */
 u64 persistent__max_ttl(void)
 {
 	int secs;
@@ -311,7 +312,7 @@ u64 persistent__max_ttl(void)
 	return (u64)secs * NSEC_PER_SEC;
 }
 
-/* What it will have once it is committed: what was asked for, or the default. */
+/* The time to live once the session is committed: as given, or the default */
 u64 persistent_start__ttl(struct persistent_start *start)
 {
 	u64 max = persistent__max_ttl();
@@ -319,7 +320,7 @@ u64 persistent_start__ttl(struct persistent_start *start)
 	return start->spec.set.ttl ?: max == UINT64_MAX ? 0 : max;
 }
 
-/* The kernel would say so at the end of the set-up. */
+/* The kernel would report it only at the end of the set-up. */
 int persistent_start__check_ttl(struct persistent_start *start)
 {
 	u64 max = persistent__max_ttl();
@@ -334,9 +335,9 @@ int persistent_start__check_ttl(struct persistent_start *start)
 }
 
 /*
- * Samples of all members go to one buffer per CPU, or per thread if they follow it from CPU to
- * CPU, which the first one brings. Side-band has a buffer of its own: samples come so much
- * faster that they would push out the names of the tasks that they belong to.
+ * Samples of all members go to one buffer per CPU, or per thread if they follow it from
+ * CPU to CPU; the first member brings it. Side-band has a buffer of its own: samples come
+ * so much faster that they would overwrite the names of their tasks.
  */
 static int persistent_start__buffer_owner(struct persistent_start *start, struct evsel *evsel,
 					  int idx, int thread)
@@ -357,8 +358,8 @@ static int persistent_start__buffer_owner(struct persistent_start *start, struct
 }
 
 /*
- * A task's side-band can take more than its samples do, so it gets as much room.
- * Without the capability, what mmap() allows a user by default must do for both.
+ * A task's side-band can take more room than its samples, so it gets as much. Without the
+ * capability, both together stay within the default limit of mmap().
  */
 static u32 persistent_start__pages(struct persistent_start *start, struct evsel *evsel)
 {
@@ -452,7 +453,7 @@ static int persistent_start__detach_one(struct persistent_start *start, struct e
 	return persistent_start__renew(start);
 }
 
-/* A leader comes before its siblings, as it does in the list. */
+/* Leaders come before their siblings, as in the list. */
 int persistent_start__detach(struct persistent_start *start)
 {
 	struct evsel *evsel;
@@ -499,7 +500,7 @@ int persistent_start__renew(struct persistent_start *start)
 	return persistent_start__set(start, 0, start->setup_ttl);
 }
 
-/* From here on it is there to stay, for those who may use it. */
+/* From here on the session stays, for those who may use it. */
 int persistent_start__commit(struct persistent_start *start)
 {
 	const struct perf_persistent_set *set = &start->spec.set;

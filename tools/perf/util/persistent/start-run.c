@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf record, stat --persistent: set a session up whole or not at all, and
- * run the command if there is one.
+ * perf record, stat --persistent: set up a session completely or not at all, and run the
+ * command if there is one.
  */
 #include "start.h"
 
@@ -27,13 +27,13 @@
 #include "time-utils.h"
 #include "units.h"
 
-/* SIGUSR1 is waited for and not handled; only then is it sent. */
+/* Never called: SIGUSR1 is waited for, but it is only sent if it has a handler. */
 static void exec_failed(int sig __maybe_unused, siginfo_t *info __maybe_unused,
 			void *ucontext __maybe_unused)
 {
 }
 
-/* The signals that end perf; those that are ignored, as nohup does, stay so. */
+/* The signals that end perf, except those that are ignored, e.g. because of nohup */
 void persistent__end_signals(sigset_t *ends)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
@@ -47,8 +47,8 @@ void persistent__end_signals(sigset_t *ends)
 }
 
 /*
- * A signal that ended perf in between would leave a part until its time runs
- * out. So they wait until perf can take everything back.
+ * A signal that ended perf halfway would leave a part of the session until its time to
+ * live runs out. So block signals until perf can undo everything.
  */
 static void persistent_start__block_signals(struct persistent_start *start, sigset_t *old)
 {
@@ -65,7 +65,7 @@ static void persistent_start__block_signals(struct persistent_start *start, sigs
 	sigprocmask(SIG_BLOCK, &block, old);
 }
 
-/* Anybody else who sends it wants perf to end. */
+/* SIGUSR1 from anybody else means that perf should end. */
 static bool persistent_start__is_exec_error(struct persistent_start *start, siginfo_t *info)
 {
 	return info->si_signo == SIGUSR1 && info->si_code == SI_QUEUE && start->argv &&
@@ -78,13 +78,13 @@ static int persistent_start__exec_error(struct persistent_start *start, siginfo_
 	const char *command = start->argv[0];
 
 	pr_err("failed to run '%s': %s\n", command, strerror(err));
-	/* The name of a session comes behind a '='. After a blank it is taken for the command. */
+	/* The name of a session follows '='. After a blank it is taken for the command. */
 	if (err == ENOENT && !start->spec.name && persistent__valid_name(command))
 		pr_err("did you mean --persistent=%s?\n", command);
 	return -err;
 }
 
-/* Returns 0 if nothing came up in that time. */
+/* Returns 0 if no signal came in that time. */
 static int persistent_start__sleep(struct persistent_start *start, u64 ns)
 {
 	struct timespec timeout = { ns / NSEC_PER_SEC, ns % NSEC_PER_SEC };
@@ -117,8 +117,8 @@ static int persistent_start__delay(struct persistent_start *start)
 }
 
 /*
- * The command enables its events itself, by starting. The siblings of a group
- * are enabled, and wait for their leader.
+ * The events of a command are enabled by its exec. Siblings are enabled now, and wait for
+ * their leader.
  */
 static int persistent_start__enable(struct persistent_start *start, bool side_band)
 {
@@ -140,7 +140,7 @@ static int persistent_start__enable(struct persistent_start *start, bool side_ba
 	return 0;
 }
 
-/* Side-band first: it must not miss the tasks of the first samples. */
+/* Side-band first: it needs the tasks of the first samples. */
 static int persistent_start__begin(struct persistent_start *start)
 {
 	int delay = start->target->initial_delay;
@@ -207,8 +207,8 @@ static void persistent_start__print_how(struct persistent_start *start)
 		printf(", counting");
 	else
 		printf(", %u buffers, %s in total, %s", start->nr_buffers, size,
-		       start->spec.discard ? "discarding what does not fit" :
-					     "overwriting the oldest");
+		       start->spec.discard ? "discarding new records when full" :
+					     "overwriting the oldest records");
 	if (start->target->initial_delay == -1)
 		printf(", disabled");
 	if (ttl)
@@ -261,14 +261,14 @@ static int persistent_start__set_up(struct persistent_start *start)
 
 	if (err)
 		return err;
-	/* Nothing is there to stay that nobody was told of. */
+	/* Report the session before it stays. */
 	persistent_start__report(start);
 	return persistent_start__commit(start);
 }
 
 /*
- * Wait until the command ends or one of these signals comes. SIGCHLD has to be one of
- * them; pid is 0 if there is no command. Returns its exit status, or -EINTR and the signal.
+ * Wait until the command ends or a signal in @wait, which includes SIGCHLD, arrives.
+ * Without a command, pid is 0. Returns its exit status, or -EINTR and the signal.
  */
 int persistent__wait_command(pid_t pid, const sigset_t *wait, siginfo_t *info)
 {
@@ -284,8 +284,8 @@ int persistent__wait_command(pid_t pid, const sigset_t *wait, siginfo_t *info)
 }
 
 /*
- * The session is there. Now perf only waits, and what ends perf ends the
- * command. Returns the exit status of the command.
+ * The session is set up. Wait, and pass signals that end perf on to the command. Returns
+ * the exit status of the command.
  */
 static int persistent_start__wait(struct persistent_start *start)
 {
@@ -331,14 +331,14 @@ static int persistent_start__run(struct persistent_start *start)
 	int err;
 
 	if (start->argv) {
-		/* Its end must be told, even if somebody had that ignored. */
+		/* Do not inherit an ignored SIGCHLD: perf waits for the end of the command. */
 		signal(SIGCHLD, SIG_DFL);
 		if (evlist__prepare_workload(start->evlist, start->target, start->argv,
 					     /*pipe_output=*/false, exec_failed) < 0)
 			return -EINVAL;
 	}
 
-	/* One file for each instance, before they are the kernel's alone; not for the command. */
+	/* One file per instance until they are detached; not for the command */
 	rlimit__increase_nofile(&limit);
 
 	persistent_start__block_signals(start, &old);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Parse the argument of --persistent=: the name of a session, its policy for
- * full buffers, the size of its buffers for side-band, its time to live, and
- * its mode, group and owner.
+ * Parse the argument of --persistent=: the name of a session, its policy for full buffers,
+ * the size of its side-band buffers, its time to live, and its mode, group and owner.
  */
 #include "start.h"
 
@@ -25,7 +24,7 @@
 #include "pmus.h"
 #include "registry.h"
 
-/* As with -m, which is less strict and takes no size at all. */
+/* Like -m, but stricter, and a size is required. */
 static const char *persistent_spec__parse_side_band(struct persistent_spec *spec, const char *str)
 {
 	long pages = 0;
@@ -36,7 +35,7 @@ static const char *persistent_spec__parse_side_band(struct persistent_spec *spec
 	return pages > 0 ? NULL : "invalid size: use a number of pages, or e.g. 64K, 2M";
 }
 
-/* Returns NULL, or what is wrong: with the value or, if there is no such option, "". */
+/* Returns NULL, or what is wrong with the value; "" if there is no such option. */
 static const char *persistent_spec__parse_option(struct persistent_spec *spec, const char *word,
 						 const char *value)
 {
@@ -64,8 +63,8 @@ static bool is_option(const char *word)
 }
 
 /*
- * A session whose name is a term could not be found as persistent/NAME/. Names of events, even
- * "r1" and "cycles", are fine: there they stand for the session.
+ * A session named like a term could not be found as persistent/NAME/. Names of events,
+ * even "r1" and "cycles", are fine: there they mean the session.
  */
 static bool persistent__is_term(const char *name)
 {
@@ -84,20 +83,20 @@ static bool persistent__is_term(const char *name)
 	return is_term;
 }
 
-/* @option: what the name was given to, for messages */
+/* @option: the option that gave the name, for messages */
 int persistent_spec__check_name(const char *option, const char *name)
 {
 	const char *word = name + strspn(name, "="), *why = NULL;
 
-	/* What can follow the name was given in its place. */
+	/* An option was given in place of the name. */
 	if (is_option(word)) {
-		pr_err("%s%s: '%s' is an option of --persistent=NAME,%s and no name; --persistent=,%s has no name\n",
+		pr_err("%s%s: '%s' is an option, not a name: use --persistent=NAME,%s, or --persistent=,%s without a name\n",
 		       option, name, word, word, word);
 		return -EINVAL;
 	}
 
 	if (!persistent__valid_name(name)) {
-		pr_err("%s%s: a name is a lower case letter, then letters, digits, '_', '-', at most %d\n",
+		pr_err("%s%s: a name is a lower-case letter, then lower-case letters, digits, '_' or '-', at most %d characters\n",
 		       option, name, PERF_PERSISTENT_NAME_MAX - 1);
 		return -EINVAL;
 	}
@@ -108,7 +107,7 @@ int persistent_spec__check_name(const char *option, const char *name)
 	else if (name[0] == 'p' && name[1] && !name[1 + strspn(name + 1, "0123456789")])
 		why = "is reserved for sessions without a name";
 	else if (persistent__is_term(name))
-		why = "is a term of events, as in persistent/id=1/";
+		why = "is an event term, as in persistent/id=1/";
 	if (!why)
 		return 0;
 
@@ -131,7 +130,7 @@ static int persistent_spec__parse_one(struct persistent_spec *spec, const char *
 	return -EINVAL;
 }
 
-/* As for files. The kernel would say so at the end of the set-up. */
+/* As for files. The kernel would report it only at the end of the set-up. */
 static int persistent_spec__check_rights(struct persistent_spec *spec, const char *text)
 {
 	const char *what = NULL;
@@ -140,7 +139,7 @@ static int persistent_spec__check_rights(struct persistent_spec *spec, const cha
 		what = "owner= needs CAP_PERFMON";
 	else if (spec->set.flags & PERF_PERSISTENT_SET_GID && spec->set.gid != getegid() &&
 		 !group_member(spec->set.gid))
-		what = "group= needs CAP_PERFMON, or a group that you are in";
+		what = "group= needs CAP_PERFMON, or a group that you belong to";
 	if (!what || perf_cap__capable(CAP_PERFMON))
 		return 0;
 	pr_err("--persistent=%s: %s\n", text, what);

@@ -16,7 +16,7 @@ struct target;
 
 /*
  * --persistent[=NAME[,discard][,sideband=SIZE][,ttl=N[s|m|h|d]][,mode=MODE][,group=GROUP]
- * [,owner=USER]]; set has what is given of the last four.
+ * [,owner=USER]]; @set has the last four, as far as given.
  */
 struct persistent_spec {
 	char				*name;
@@ -30,12 +30,11 @@ int persistent_spec__parse(struct persistent_spec *spec, const char *text);
 int persistent_spec__check_name(const char *option, const char *name);
 
 /*
- * A session that is being set up. Until it is committed it has only a short
- * time to live, which is renewed for as long as perf is at it, so that nothing
- * stays for long of one whose perf was killed.
+ * A session that is being set up. Until it is committed, it has a short time to live,
+ * which perf renews: if perf is killed, the session ends soon.
  *
- * @record, @stat: options of the one that starts it, or NULL
- * @argv:	   the command, or NULL
+ * @record, @stat: options of the command that starts the session, or NULL
+ * @argv:	   the command to run, or NULL
  * @by_default:	   no events were given
  */
 struct persistent_start {
@@ -61,8 +60,8 @@ int persistent__check_start(const struct target *target, const struct option *op
 int persistent_start__start(struct persistent_start *start, const char *spec);
 
 /*
- * Sampling events need a buffer, and so do the counts of each child that ends.
- * Siblings that their leader samples only count, and so do events of perf stat.
+ * Sampling events need a buffer, and so do the counts of children that end. With leader
+ * sampling, siblings only count, and so do events of perf stat.
  */
 static inline bool evsel__has_buffer(const struct evsel *evsel)
 {

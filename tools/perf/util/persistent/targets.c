@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Processes that become targets of a session: their threads and children, and the events
- * of the session's tasks, which are opened for them and join it.
+ * that are opened for them and join the session.
  */
 #include "targets.h"
 
@@ -19,7 +19,7 @@
 #include "registry.h"
 #include "rlimit.h"
 
-/* The folder of a task that is gone has no entries, also when the number is another's. */
+/* The /proc directory of a task that has gone has no entries, even if the pid is reused. */
 static bool target_task__is_there(int dir)
 {
 	return !faccessat(dir, "stat", F_OK, 0);
@@ -45,7 +45,7 @@ bool target_processes__has(struct target_processes *processes, pid_t pid)
 	return false;
 }
 
-/* Returns the folder of a task or a negative error: -ESRCH if it is gone. */
+/* Returns the /proc directory of a task, or a negative error: -ESRCH if it has gone. */
 static int open_task(int dir, const char *path)
 {
 	int fd = openat(dir, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -63,7 +63,7 @@ static int open_process(pid_t pid)
 	return open_task(AT_FDCWD, path);
 }
 
-/* The folder is closed with the process, or now. */
+/* The directory is closed with the process or, on failure, here. */
 static int target_processes__append(struct target_processes *processes,
 				    const struct target_process *process)
 {
@@ -79,7 +79,7 @@ static int target_processes__append(struct target_processes *processes,
 	return 0;
 }
 
-/* Returns 0 if it is there already or was added, or a negative error: it is gone. */
+/* Returns 0 if the process was added or is listed already, or a negative error if it has gone. */
 int target_processes__add(struct target_processes *processes, pid_t pid)
 {
 	struct target_process process = { .pid = pid, .named = true };
@@ -90,7 +90,7 @@ int target_processes__add(struct target_processes *processes, pid_t pid)
 	return process.dir < 0 ? process.dir : target_processes__append(processes, &process);
 }
 
-/* What the task of a folder is doing, and its parent; 0 if it is gone */
+/* The state of a task and its parent, from its /proc directory; 0 if it has gone */
 static char task_state(int dir, pid_t *parent)
 {
 	char buf[512], state, *end;
@@ -103,13 +103,13 @@ static char task_state(int dir, pid_t *parent)
 	if (len < 0)
 		return 0;
 
-	/* The name of the program may have anything in it, also parentheses. */
+	/* The program name may contain anything, including parentheses. */
 	buf[len] = '\0';
 	end = strrchr(buf, ')');
 	return end && sscanf(end, ") %c %d", &state, parent) == 2 ? state : 0;
 }
 
-/* Returns the folder of a thread or a negative error: -ESRCH if it is none of the process. */
+/* Returns the /proc directory of a thread, or -ESRCH if the process has no such thread. */
 static int target_process__open_thread(struct target_process *process, pid_t tid)
 {
 	char path[32];
@@ -119,9 +119,9 @@ static int target_process__open_thread(struct target_process *process, pid_t tid
 }
 
 /*
- * Whether a thread has ended and is not waited for, which can take for ever. That is the main
- * thread, or one that is traced. What it started is seen when its process is looked at once
- * more, so that it has to be so the second time.
+ * Whether a thread is a zombie, which it can be for ever: a main thread, or one that is
+ * traced. What it started is seen when its process is looked at again, so it must be a
+ * zombie both times.
  */
 bool target_process__has_zombie(struct target_process *process, pid_t tid)
 {
@@ -147,8 +147,8 @@ bool target_process__has_ended(struct target_process *process)
 }
 
 /*
- * Returns 1 if it is a child of one of them and was added, 0, or a negative error. The
- * parent is looked for after its child named it: if it is there, the number is not another's.
+ * Returns 1 if it is a child of a listed process and was added, 0 if not, or a negative error.
+ * The parent is checked after its child named it: if it exists, its pid was not reused.
  */
 static int target_processes__add_child(struct target_processes *processes, pid_t pid)
 {
@@ -171,7 +171,7 @@ static int target_processes__add_child(struct target_processes *processes, pid_t
 	return target_processes__append(processes, &process) ?: 1;
 }
 
-/* Returns how many children of the processes were found, or a negative error. */
+/* Returns how many children were found, or a negative error. */
 int target_processes__add_children(struct target_processes *processes)
 {
 	int ret = 0, found = 0, nr;
@@ -190,9 +190,9 @@ int target_processes__add_children(struct target_processes *processes)
 }
 
 /*
- * Returns how many threads it has now, 0 if it is gone, or a negative error. Reading the
- * folder ends early at a thread that is just ending, so that threads may be missing; if
- * there are as many as the folder has, none is.
+ * Returns the number of threads, 0 if the process has gone, or a negative error. Reading
+ * the directory ends early at a thread that is exiting, so threads may be missing; none is
+ * missing if there are as many as the directory has links.
  */
 int target_process__threads(struct target_process *process, u32 **tids)
 {
@@ -230,7 +230,7 @@ struct task_event {
 	int				fd;
 };
 
-/* As in the session: the leader is the last one before it on the same CPU. */
+/* As in the session, the leader is the last one before the event on the same CPU. */
 static int task_events__find_leader(struct task_events *events, int nr)
 {
 	struct task_event *event = &events->list[nr];
@@ -268,7 +268,7 @@ static int task_events__fill(struct task_events *events, int nr)
 	struct persistent_answer answer;
 	int err = persistent__ask(events->id, event->info.instance, &answer);
 
-	/* A part of a filter is another one. */
+	/* A truncated filter is another filter. */
 	if (!err && answer.query.filter_size >= sizeof(answer.filter))
 		err = -E2BIG;
 	if (err)
@@ -295,8 +295,8 @@ static int info__cmp(const void *a, const void *b)
 }
 
 /*
- * An event is as those of other tasks are, unless these have ended: then it is enabled,
- * as it was when they ended, or nobody would ask for more of it.
+ * Disable the event if those of other tasks are disabled. If all of these tasks have
+ * ended, enable it: the events were enabled then, or nobody would add to them.
  */
 static bool is_disabled(const struct perf_persistent_info *info, int nr)
 {
@@ -323,7 +323,7 @@ int task_events__init(struct task_events *events, u32 id)
 	if (nr < 0)
 		return nr;
 
-	/* One file for each that joins, so that it can be taken out again. */
+	/* Each event that joins keeps its file, so that it can be taken out again. */
 	rlimit__increase_nofile(&limit);
 
 	qsort(infos, nr, sizeof(*infos), info__cmp);
@@ -366,15 +366,15 @@ static int task_event__open(struct task_events *events, struct task_event *event
 	if (event->fd >= 0)
 		return TASK_ADDED;
 
-	/* A task may have swapped contexts with its child, so that the leader is not there. */
+	/* A task may have swapped contexts with its child, which has the leader then. */
 	if (errno == ESRCH || (errno == EINVAL && leader_fd >= 0 && event->attr.inherit))
 		return TASK_AGAIN;
 	return -errno;
 }
 
 /*
- * Threads on the same CPU share buffers, as those that a session is started with. What
- * follows its thread from CPU to CPU has a buffer of that thread.
+ * Threads on the same CPU share buffers, as in a session that is started. An event that
+ * follows its thread from CPU to CPU has a buffer per thread.
  */
 static int task_event__buffer_owner(struct task_events *events, struct task_event *event)
 {
@@ -409,7 +409,7 @@ static int task_event__detach(struct task_events *events, struct task_event *eve
 	if (ioctl(event->fd, PERF_EVENT_IOC_DETACH, &detach) < 0) {
 		if (errno != EEXIST && errno != EBUSY)
 			return -errno;
-		/* A child has it already that got this one as well: that goes now. */
+		/* A child has the event already and inherited this one, which is removed now. */
 		return errno == EBUSY ? TASK_AGAIN : TASK_TRACKED;
 	}
 
@@ -419,7 +419,7 @@ static int task_event__detach(struct task_events *events, struct task_event *eve
 	return TASK_ADDED;
 }
 
-/* Side-band comes last and is first to be enabled, as are siblings before their leader. */
+/* In reverse order: side-band first, and siblings before their leader */
 static int task_events__enable(struct task_events *events)
 {
 	for (int i = events->nr - 1; i >= 0; i--) {
@@ -440,8 +440,8 @@ static void task_event__close(struct task_event *event)
 }
 
 /*
- * A thread may end, and its number become another's, before its events are opened. If the
- * thread is there both before and after that, it had the number all the time.
+ * A thread may end, and its pid be reused, before its events are opened. If the thread
+ * exists both before and after that, it had the pid all the time.
  */
 static int task_events__open(struct task_events *events, struct target_process *process,
 			     pid_t tid)
@@ -481,7 +481,7 @@ int task_events__add(struct task_events *events, struct target_process *process,
 		else
 			task_event__close(&events->list[i]);
 	}
-	/* What has joined is kept open until all is done. */
+	/* Keep joined events open until all is done. */
 	for (; i < events->nr; i++)
 		task_event__close(&events->list[i]);
 	err = task_events__enable(events);
@@ -490,7 +490,7 @@ int task_events__add(struct task_events *events, struct target_process *process,
 	return err ?: result;
 }
 
-/* Take all that has been added out again, siblings before their leaders. */
+/* Take out all that was added, siblings before their leaders. */
 void task_events__undo(struct task_events *events)
 {
 	for (int i = events->nr_fds - 1; i >= 0; i--)

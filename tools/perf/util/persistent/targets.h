@@ -7,11 +7,11 @@
 #include <linux/types.h>
 
 /*
- * A process, known by its open directory in /proc, which does not become that
+ * A process, identified by its open directory in /proc, which does not become that
  * of another process when the pid is reused.
  *
  * @zombie:	it was a zombie when it was found
- * @had_zombie: one of its threads was one in a pass
+ * @had_zombie: one of its threads was a zombie in an earlier pass
  * @settled:	number of passes that found all of its threads measured already
  */
 struct target_process {
@@ -40,12 +40,12 @@ bool target_process__has_ended(struct target_process *process);
 int target_process__threads(struct target_process *process, u32 **tids);
 
 /*
- * An event that each task of a session has: that of a member, on a CPU or on all.
- * For those that do not apply, @leader is -1, @buffer is -1 and @filter is NULL.
+ * An event that each task of a session has: of a member, on one CPU or on all.
+ * If there is none, @leader and @buffer are -1, and @filter is NULL.
  *
- * @leader: number of the event that leads its group
- * @buffer: number of the event that brings the buffer, which can be itself
- * @output: file of what brought it for other threads on the same CPU, or -1
+ * @leader: index of the event that leads its group
+ * @buffer: index of the event that brings the buffer, which can be itself
+ * @output: file of the event that brought it for other threads on the same CPU, or -1
  * @fd:     file of the thread that is being added, or -1
  */
 struct task_event;
@@ -59,9 +59,9 @@ struct task_events {
 };
 
 enum task_result {
-	TASK_TRACKED,	/* already */
+	TASK_TRACKED,	/* measured already */
 	TASK_ADDED,
-	TASK_AGAIN,	/* it is gone, or changed meanwhile */
+	TASK_AGAIN,	/* it has gone, or changed meanwhile */
 };
 
 int task_events__init(struct task_events *events, u32 id);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Names of the events of a session, from its types in sysfs, which anybody may
- * read. Labels are better, but need the right to open the instances.
+ * Names of the events of a session, from their types in sysfs, which anybody may read.
+ * Labels are better, but need the right to open the instances.
  */
 #include "info.h"
 
@@ -22,7 +22,7 @@
 #include "strbuf.h"
 #include "tp_pmu.h"
 
-/* Names by the numbers of the tracepoints, of which all are read at once: that takes long. */
+/* Tracepoint names by id; all are read at once, since that takes long. */
 static struct intlist *tracepoints;
 
 static int tracepoints__add(void *state __maybe_unused, const char *system, const char *event)
@@ -85,7 +85,7 @@ static int add_pmu(struct strbuf *sb, u32 type, u64 config)
 	return strbuf_addf(sb, "%u:0x%llx", type, (unsigned long long)config);
 }
 
-/* Add the name that perf has for the event. */
+/* Append perf's name for the event. */
 int persistent__add_name(struct strbuf *sb, u32 type, u64 config)
 {
 	switch (type) {
@@ -119,7 +119,7 @@ int persistent_types__read(struct persistent_types *types, u32 id)
 	return min(len, 0);
 }
 
-/* Add the names of all events, separated by @sep, but not those of side-band. */
+/* Append the names of all events except side-band, separated by @sep. */
 int persistent_types__add_names(const struct persistent_types *types, char sep, struct strbuf *sb)
 {
 	size_t start = sb->len;
@@ -145,7 +145,7 @@ int persistent__types(u32 id, char sep, struct strbuf *sb)
 	return persistent_types__read(&types, id) ?: persistent_types__add_names(&types, sep, sb);
 }
 
-/* Returns the length of what is before the colon of a tracepoint's name, or 0. */
+/* Returns the length of the subsystem in a tracepoint's name, or 0. */
 static size_t event__subsystem(const char *event)
 {
 	size_t len = strcspn(event, ":\n");
@@ -154,7 +154,7 @@ static size_t event__subsystem(const char *event)
 	return event[len] == ':' && !isdigit(event[0]) ? len : 0;
 }
 
-/* How many tracepoints of the subsystem of the first event are in the rest */
+/* Number of tracepoints in the list with the subsystem of the first one */
 static int events__in_subsystem(const char *events, size_t len)
 {
 	int nr = 0;
@@ -176,7 +176,7 @@ static bool events__had_subsystem(const char *events, const char *event, size_t 
 	return false;
 }
 
-/* The tracepoints of each subsystem as one: sched:* (23) */
+/* Group the tracepoints of each subsystem, as sched:* (23). */
 static void events__group(const char *events, struct strbuf *sb)
 {
 	for (const char *event = events; event; event = strchr(event, '\n')) {
@@ -198,8 +198,8 @@ static void events__group(const char *events, struct strbuf *sb)
 }
 
 /*
- * The events of a session, which have a newline between them, in a line of not more
- * than so many columns, if width is not 0. NULL without memory.
+ * Fit @events, which are separated by newlines, into a line of at most @width columns; 0
+ * means no limit. Returns NULL without memory.
  */
 char *persistent__fit_events(const char *events, int width)
 {
@@ -243,7 +243,7 @@ bool persistent_types__have_cpu_pmu(const struct persistent_types *types)
 	return false;
 }
 
-/* For perf list, which has the name already. */
+/* For perf list, which prints the name itself */
 char *persistent__describe(const char *name)
 {
 	char owner[64], *text = NULL;

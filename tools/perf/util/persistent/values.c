@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What can be set of a session, as the user types it: a time (90s, 15m, 2h, 1d, or
- * seconds without a suffix), a size (64K, 2M), a number, a mode, an owner, a group.
+ * Settings of a session, as the user types them: a time (90s, 15m, 2h, 1d, or seconds
+ * without a suffix), a size (64K, 2M), a number, a mode, an owner, a group.
  */
 #include "registry.h"
 
@@ -25,13 +25,13 @@ struct value_unit {
 	u64	factor;
 };
 
-/* @units: ends with one without a suffix, of which the factor is 0 if a suffix is needed */
+/* @units: the last one has no suffix; its factor is 0 if a suffix is required */
 static u64 parse_scaled(const char *str, const struct value_unit *units, u64 max)
 {
 	char *end;
 	u64 n;
 
-	/* strtoull() would take blanks and a sign. */
+	/* strtoull() accepts blanks and a sign. */
 	if (!isdigit(str[0]))
 		return 0;
 	errno = 0;
@@ -43,7 +43,7 @@ static u64 parse_scaled(const char *str, const struct value_unit *units, u64 max
 	return n > max / units->factor ? 0 : n * units->factor;
 }
 
-/* Returns ns, or 0 for what is no time. */
+/* Returns ns, or 0 if invalid. */
 u64 persistent__parse_time(const char *str)
 {
 	static const struct value_unit units[] = {
@@ -55,7 +55,7 @@ u64 persistent__parse_time(const char *str)
 	return parse_scaled(str, units, INT64_MAX / 2);
 }
 
-/* Returns bytes, or 0 for what is no size. */
+/* Returns bytes, or 0 if invalid. */
 u64 persistent__parse_bytes(const char *str)
 {
 	static const struct value_unit units[] = {
@@ -65,7 +65,7 @@ u64 persistent__parse_bytes(const char *str)
 	return parse_scaled(str, units, INT64_MAX);
 }
 
-/* Returns a number of 63 bits, or 0 for what is none. */
+/* Returns a number of at most 63 bits, or 0 if invalid. */
 u64 persistent__parse_count(const char *str)
 {
 	static const struct value_unit units[] = { { '\0', 1 } };
@@ -81,11 +81,11 @@ static int option__parse(const struct option *opt, const char *str, int unset, c
 	*value = unset ? 0 : parse(str);
 	if (unset || *value)
 		return 0;
-	pr_err("invalid %s '%s' of --%s: use %s\n", what, str, opt->long_name, how);
+	pr_err("invalid %s '%s' for --%s: use %s\n", what, str, opt->long_name, how);
 	return -EINVAL;
 }
 
-/* Callbacks for options that have a u64, which is 0 if they are not given */
+/* Option callbacks that store a u64, which is 0 if the option is not given */
 int persistent_option__time(const struct option *opt, const char *str, int unset)
 {
 	return option__parse(opt, str, unset, "time", persistent__parse_time,
@@ -100,7 +100,7 @@ int persistent_option__size(const struct option *opt, const char *str, int unset
 
 int persistent_option__count(const struct option *opt, const char *str, int unset)
 {
-	return option__parse(opt, str, unset, "number", persistent__parse_count, "one from 1");
+	return option__parse(opt, str, unset, "number", persistent__parse_count, "1 or more");
 }
 
 bool persistent__parse_number(const char *str, int base, u32 max, u32 *nr)
@@ -119,7 +119,7 @@ bool persistent__parse_number(const char *str, int base, u32 max, u32 *nr)
 
 static const char *parse_ttl(struct perf_persistent_set *set, const char *str)
 {
-	/* Nobody who asked for no limit shall get one without being told. */
+	/* Do not silently limit a session that was asked for without a limit. */
 	if (!strcmp(str, "none"))
 		return perf_cap__capable(CAP_PERFMON) ? NULL : "needs CAP_PERFMON";
 
@@ -138,8 +138,8 @@ static const char *parse_mode(struct perf_persistent_set *set, const char *str)
 }
 
 /*
- * A name goes first: nothing keeps one from being made of digits. The greatest
- * number is none, for the kernel as for chown(2).
+ * Try a name first, which may consist of digits. The greatest number is invalid, as for
+ * chown(2).
  */
 static const char *parse_owner(struct perf_persistent_set *set, const char *str)
 {
@@ -174,7 +174,7 @@ static const struct {
 	{ "group", PERF_PERSISTENT_SET_GID,  parse_group },
 };
 
-/* Returns NULL, or what is wrong: with the value or, if there is no such setting, "". */
+/* Returns NULL, or what is wrong with the value; "" if there is no such setting. */
 const char *persistent__parse_setting(struct perf_persistent_set *set, const char *name,
 				      const char *str)
 {
@@ -187,7 +187,7 @@ const char *persistent__parse_setting(struct perf_persistent_set *set, const cha
 	return "";
 }
 
-/* Have parse_options() note in @given, which has room for all, which options it finds. */
+/* Have parse_options() set @given, which has room for all, for the options that it finds. */
 void persistent__note_options(struct option *options, bool *given)
 {
 	for (; options->type != OPTION_END; options++, given++)
@@ -202,9 +202,9 @@ static bool has_name(const char * const *names, const char *name)
 }
 
 /*
- * Whether all options that were given are among those that are @allowed, or none among others.
- * An option is called -x, or --long if it has no letter. Returns 0 or, having said which
- * option cannot be given, a negative error.
+ * Refuse options that are not in @names if @allowed, or those that are if not. An option
+ * is named -x, or --long if it has no letter. Returns 0, or a negative error after
+ * printing a message.
  */
 int persistent__check_options(const struct option *options, const char * const *names,
 			      bool allowed, const char *with)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The first event of a CPU is one of a cgroup that does not run there. The events
- * after it are scheduled nevertheless.
+ * The first event of a CPU may belong to a cgroup that does not run there. The
+ * events after it are scheduled nevertheless.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -72,7 +72,7 @@ FIXTURE(cgroup_first)
 	char path[64];
 	int cpu;
 	int cgroup;	/* an event of a cgroup without tasks */
-	int event;	/* one of the CPU, disabled */
+	int event;	/* of the CPU, disabled */
 };
 
 FIXTURE_SETUP(cgroup_first)
@@ -128,7 +128,7 @@ TEST_F(cgroup_first, enable)
 	}
 }
 
-/* A task with an event comes to the CPU; unless fixed, the kernel warns. */
+/* A task with an event can be scheduled on the CPU; without the fix, the kernel warns. */
 TEST_F(cgroup_first, task)
 {
 	int task, i;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The time of a cgroup's event that counts as enabled is that in which the event
- * was enabled and the cgroup ran.
+ * The enabled time of a cgroup's event is the time in which the event was
+ * enabled and the cgroup ran.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -63,7 +63,7 @@ static __u64 now(void)
 	return ts.tv_sec * 1000 * MS + ts.tv_nsec;
 }
 
-/* On the CPU all the time */
+/* Use the CPU all the time. */
 static void spin(__u64 ns)
 {
 	__u64 end = now() + ns;
@@ -101,13 +101,13 @@ FIXTURE_VARIANT(cgroup_time)
 	bool plain;
 };
 
-/* The cgroup's event is the only one of its CPU. */
+/* The cgroup's event is the only one on its CPU. */
 FIXTURE_VARIANT_ADD(cgroup_time, alone)
 {
 	.plain = false,
 };
 
-/* The CPU has another event, and its time goes on. */
+/* The CPU has another event, whose time goes on. */
 FIXTURE_VARIANT_ADD(cgroup_time, plain)
 {
 	.plain = true,
@@ -163,7 +163,7 @@ FIXTURE_TEARDOWN(cgroup_time)
 	rmdir(self->root);
 }
 
-/* The first event of a cgroup is enabled from when it was opened on. */
+/* The first event of a cgroup is enabled from the time at which it was opened. */
 TEST_F(cgroup_time, first)
 {
 	__u64 start = now();
@@ -212,7 +212,7 @@ TEST_F(cgroup_time, disabled)
 	close(event);
 }
 
-/* Neither does time after the last task has left the cgroup meanwhile. */
+/* The time after the last task has left the cgroup does not count. */
 TEST_F(cgroup_time, left)
 {
 	struct times before, after;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events that move to another CPU of their PMU's scope are enabled there if they
- * were enabled before, and stay disabled if they were disabled.
+ * Events that move to another CPU of their PMU's scope stay enabled if they were
+ * enabled and disabled if they were disabled.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -106,7 +106,7 @@ FIXTURE_SETUP(disabled_migrate)
 FIXTURE_TEARDOWN(disabled_migrate)
 {
 	close_all(self);
-	/* Whatever made the test end */
+	/* However the test ended */
 	if (self->cpu > 0)
 		cpu_online(self->cpu, true);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A CPU that goes offline takes its events out of their context. They stay out
- * when it is back, and cannot lead a group any more.
+ * A CPU that goes offline removes its events from their context. They stay out
+ * when it is back, and can no longer lead a group.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -56,7 +56,7 @@ FIXTURE_TEARDOWN(group_after_hotplug)
 		close(self->leader);
 }
 
-/* An event whose CPU was offline cannot get siblings, a new one can. */
+/* An event whose CPU was offline cannot get siblings; a new one can. */
 TEST_F(group_after_hotplug, leader)
 {
 	int leader, sibling;

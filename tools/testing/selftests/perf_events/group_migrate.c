@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A group that moves to another CPU of its PMU's scope is scheduled by the same
- * rules there: it does not go on next to an exclusive event.
+ * rules there: it does not run next to an exclusive event.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,7 +33,7 @@ static __u64 time_running(int fd)
 {
 	__u64 values[2];
 
-	/* A pinned event that could not go on has nothing to read. */
+	/* A pinned event in error state has nothing to read. */
 	return read(fd, values, sizeof(values)) == sizeof(values) ? values[1] : 0;
 }
 
@@ -58,7 +58,7 @@ static void close_all(struct _test_data_group_migrate *self)
 	}
 }
 
-/* An exclusive event, and a group of an event of software and one of the same PMU */
+/* An exclusive event, and a group of a software event and an event of the same PMU */
 static bool open_all(void *data, __u32 type, int cpu)
 {
 	struct _test_data_group_migrate *self = data;
@@ -92,12 +92,12 @@ FIXTURE_SETUP(group_migrate)
 FIXTURE_TEARDOWN(group_migrate)
 {
 	close_all(self);
-	/* Whatever made the test end */
+	/* However the test ended */
 	if (self->cpu > 0)
 		cpu_online(self->cpu, true);
 }
 
-/* A group does not run next to an exclusive event, before and after the two move. */
+/* A group does not run next to an exclusive event, neither before nor after both move. */
 TEST_F(group_migrate, exclusive)
 {
 	char before[256], after[256];

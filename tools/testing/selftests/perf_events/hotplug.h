@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CPUs that go offline, and PMUs whose events move to another CPU then
+ * CPU hotplug, and PMUs whose events move to another CPU on it
  */
 #ifndef _PERF_EVENTS_HOTPLUG_H
 #define _PERF_EVENTS_HOTPLUG_H
@@ -16,7 +16,7 @@
 #include <linux/types.h>
 
 #define DEVICES	"/sys/bus/event_source/devices"
-#define CONFIGS	32	/* of a PMU that are tried */
+#define CONFIGS	32	/* number of a PMU's configs to try */
 
 static inline bool read_line(const char *path, char *line, int size)
 {
@@ -45,7 +45,7 @@ static inline bool cpu_online(int cpu, bool online)
 	return ok;
 }
 
-/* Of a list like "0,2" or "0-3" */
+/* The number of CPUs in a list like "0,2" or "0-3" */
 static inline int nr_cpus(const char *list)
 {
 	int first, last, nr = 0;
@@ -63,9 +63,9 @@ static inline int nr_cpus(const char *list)
 }
 
 /*
- * Look for a PMU that has events on one CPU of several, which is able to go offline. The
- * kernel then moves them, by perf_pmu_migrate_context(). Returns the CPU, of which @use could
- * open events, or -1; @path becomes that of the file with the CPUs that count.
+ * Look for a PMU that has its events on one CPU of several, which can go offline. The kernel
+ * then moves them with perf_pmu_migrate_context(). Returns the CPU, on which @use could open
+ * events, or -1; @path becomes the path of the PMU's cpumask.
  */
 static inline int find_shared_pmu(char *path, size_t size,
 				  bool (*use)(void *data, __u32 type, int cpu), void *data)

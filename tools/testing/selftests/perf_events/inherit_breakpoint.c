@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A task that inherited breakpoints can have as many as its CPU has slots, and
- * no more, also after the task is gone that it inherited them from.
+ * no more, also after the task that it inherited them from is gone.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define SLOTS	64	/* more than any CPU has */
 
 struct result {
-	int opened;	/* as many breakpoints as there are slots, or an error */
+	int opened;	/* number of breakpoints, one per slot, or an error */
 	int more;	/* error of one more */
 	int again;	/* error of one more after one was closed */
 };
@@ -53,7 +53,7 @@ static void die_unless(int good)
 
 /*
  * The kernel swapped the contexts of the two tasks when it switched to this one.
- * They stay swapped if the other one runs on another CPU when it ends.
+ * They stay swapped if the other task runs on another CPU when it ends.
  */
 static void inherit_all(struct result *result, int fd, pid_t parent, cpu_set_t *elsewhere,
 			int ended, int results)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The event of a task that is forked while its family's events are enabled is
- * enabled, too.
+ * A task that is forked while the events of its parent are being enabled has an
+ * enabled event, too.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,8 +25,8 @@
 #define CALLS	100
 
 struct shared {
-	int round;	/* which one the forking task may start, and, negative, end */
-	int done;	/* which one it has forked a task in, and, negative, ended */
+	int round;	/* the round to start, negative to end */
+	int done;	/* the round in which it has forked, negative when it ended */
 };
 
 static double now(void)
@@ -60,7 +60,7 @@ static int open_tracepoint(const char *name, bool inherit)
 	return syscall(__NR_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* Closing a tracepoint holds the mutex for a while that inheriting one needs. */
+/* Closing a tracepoint holds for a while the mutex that inheriting one needs. */
 static void hold_event_mutex(void)
 {
 	for (;;)
@@ -68,8 +68,8 @@ static void hold_event_mutex(void)
 }
 
 /*
- * A child of the task that has the event: its own context is locked when it
- * forks, and not the one that PERF_EVENT_IOC_ENABLE locks.
+ * Fork in a child of the task that has the event: fork() locks the child's own
+ * context, not the one that PERF_EVENT_IOC_ENABLE locks.
  */
 static void fork_each_round(struct shared *shared)
 {

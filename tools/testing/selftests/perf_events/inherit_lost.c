@@ -15,7 +15,7 @@
 
 #include "kselftest_harness.h"
 
-#define FAULTS	1000	/* more than a page has room for */
+#define FAULTS	1000	/* more than fit into a page */
 
 static int event_open(int group_fd)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pages of a buffer that are beyond perf_event_mlock_kb are charged to the
- * process that maps the buffer first, and uncharged from the same one.
+ * Pages of a buffer that exceed perf_event_mlock_kb are charged to the process
+ * that maps the buffer first, and uncharged from the same process.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -79,7 +79,7 @@ FIXTURE_TEARDOWN(mmap_pinned_vm)
 		mlock_kb(self->old_mlock_kb);
 }
 
-/* A buffer that two processes map leaves no charge with the one, no credit with the other. */
+/* A buffer mapped by two processes leaves neither of them with a charge or a credit. */
 TEST_F(mmap_pinned_vm, two_processes)
 {
 	long long before = pinned(), charge;
@@ -99,7 +99,7 @@ TEST_F(mmap_pinned_vm, two_processes)
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		/* Mapped after, unmapped after the parent */
+		/* Mapped and unmapped after the parent */
 		close(to_child[1]);
 		child_map = mmap(NULL, self->size, PROT_READ | PROT_WRITE, MAP_SHARED,
 				 self->fd, 0);

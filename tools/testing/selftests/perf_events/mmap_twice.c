@@ -20,7 +20,7 @@
 
 #define PARANOID	"/proc/sys/kernel/perf_event_paranoid"
 #define MLOCK_KB	"/proc/sys/kernel/perf_event_mlock_kb"
-#define UID		54321	/* of no other process: what it is charged starts with 0 */
+#define UID		54321	/* no other process has it, so its charge starts at 0 */
 #define PAGES		9
 
 static long sysctl(const char *path, long value)
@@ -37,7 +37,7 @@ static long sysctl(const char *path, long value)
 	return fclose(file) ? -1000 : old;
 }
 
-/* Map an event twice and unmap it again, more often than the user may map pages. */
+/* Map and unmap an event twice, more often than the limit allows if charges leak. */
 static int map_twice(void)
 {
 	struct perf_event_attr attr = {
@@ -99,7 +99,7 @@ FIXTURE_TEARDOWN(mmap_twice)
 		sysctl(PARANOID, self->old_paranoid);
 }
 
-/* A user can map an event twice as often as he likes. */
+/* A user can map an event twice as often as needed. */
 TEST_F(mmap_twice, uncharged)
 {
 	int status;

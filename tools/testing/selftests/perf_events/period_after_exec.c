@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The file of an event with remove_on_exec survives execve(), the event leaves
- * its context there. PERF_EVENT_IOC_PERIOD must not look for it.
+ * The file of an event with remove_on_exec survives execve(), but the event
+ * leaves its context. PERF_EVENT_IOC_PERIOD must not look for it there.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -30,7 +30,7 @@ static long get_taint(void)
 	return mask;
 }
 
-/* The program after execve(): exits with 0 if the period can be set. */
+/* The program after execve() exits with 0 if the period can be set. */
 static int set_period(int fd)
 {
 	__u64 period = 2000000;
@@ -38,7 +38,7 @@ static int set_period(int fd)
 	return ioctl(fd, PERF_EVENT_IOC_PERIOD, &period) ? 1 : 0;
 }
 
-/* A task can set the period of its event that execve() removed, without a warning. */
+/* A task can set the period of its event that execve() removed; the kernel does not warn. */
 TEST(period_after_exec)
 {
 	struct perf_event_attr attr = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Persistent perf events: what the tests share.
+ * Persistent perf events: helpers that the tests share.
  *
- * What can fail returns its result or -errno, so that a test says in one line
- * which of them it wants. A test is a process of its own and may leave its
- * files and mappings to its end, and its events to registry_teardown().
+ * Functions that can fail return a result or -errno, so that a test can state in one line which
+ * of them it expects. A test is a process of its own: it may leave its files and mappings to its
+ * exit, and its events to registry_teardown().
  */
 #ifndef _SELFTESTS_PERF_EVENTS_PERSISTENT_H
 #define _SELFTESTS_PERF_EVENTS_PERSISTENT_H
@@ -27,8 +27,8 @@
 #include "user_page.h"
 
 /*
- * Seconds for a test: a kernel that checks itself takes many times as long in emulation. Less
- * than the file "settings" gives to all of a program.
+ * Seconds for a test: a debug kernel in emulation takes many times as long. Less than the
+ * timeout of a program in the file "settings".
  */
 #undef TEST_TIMEOUT_DEFAULT
 #define TEST_TIMEOUT_DEFAULT	100
@@ -38,11 +38,11 @@
 #define TRACEPOINT_ID	"/sys/kernel/tracing/events/syscalls/sys_enter_getppid/id"
 #define REGISTRY	"/sys/bus/event_source/devices/persistent"
 
-/* Users who are nobody special */
+/* Unprivileged users */
 #define USER		1000
 #define OTHER		1001
 
-/* How long to wait for what does not take long */
+/* Time-out for conditions that are expected soon */
 #define PATIENCE_MS	10000
 
 /* System calls */
@@ -68,7 +68,7 @@ static inline int event_ioctl(int fd, unsigned int cmd, const void *arg)
 	return result(ioctl(fd, cmd, arg));
 }
 
-/* The number that an ioctl has with a struct of another size */
+/* The number of an ioctl with a struct of another size */
 static inline unsigned int sized(unsigned int cmd, size_t size)
 {
 	return _IOC(_IOC_DIR(cmd), _IOC_TYPE(cmd), _IOC_NR(cmd), size);
@@ -124,7 +124,7 @@ static inline int reopen_instance(int id, __u32 nr)
 	return reopen_at(id | (nr + 1ULL) << PERF_PERSISTENT_INSTANCE_SHIFT, -1, -1);
 }
 
-/* VIEW(id, nr, .read_format = PERF_FORMAT_ID, ...): one of an instance, opened so */
+/* VIEW(id, nr, .read_format = PERF_FORMAT_ID, ...): a view of an instance with these fields */
 #define VIEW(id, nr, ...)							\
 	event_open(&(struct perf_event_attr) {					\
 		.type	= PERF_TYPE_PERSISTENT,					\
@@ -133,7 +133,7 @@ static inline int reopen_instance(int id, __u32 nr)
 		##__VA_ARGS__							\
 	}, -1, -1, -1, PERF_FLAG_FD_CLOEXEC)
 
-/* One that counts nothing before it is enabled */
+/* A view that counts nothing before it is enabled */
 static inline int view_disabled(int id, __u32 nr)
 {
 	return VIEW(id, nr, .disabled = 1);
@@ -163,7 +163,7 @@ static inline int query(int fd, struct answer *a)
 	return event_ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &a->info);
 }
 
-/* What an event does, or why I am not told */
+/* The state of an event, or -errno */
 static inline int state_of(int fd)
 {
 	struct answer a;
@@ -172,7 +172,7 @@ static inline int state_of(int fd)
 	return err ?: a.info.self.state;
 }
 
-/* What an event counted since it was opened, whatever a view makes of it */
+/* The count of an event since it was opened, independent of a view's own count */
 static inline __u64 total(int fd)
 {
 	struct answer a;
@@ -180,7 +180,7 @@ static inline __u64 total(int fd)
 	return query(fd, &a) ? -1ULL : a.info.self.count;
 }
 
-/* Hold all instances of the session of a view for as long as it is open ... */
+/* Hold all instances of the session for as long as the file is open ... */
 static inline int hold(int fd)
 {
 	return SET(fd, .flags = PERF_PERSISTENT_SET_HOLD);
@@ -192,7 +192,7 @@ static inline int hold_member(int fd, __u32 member)
 	return SET(fd, .flags = PERF_PERSISTENT_SET_HOLD, .member = member + 1);
 }
 
-/* The whole session, through any of its files */
+/* Control of the whole session, through any of its files */
 
 static inline int session_enable(int fd)
 {
@@ -225,7 +225,7 @@ static inline __u64 now_ns(void)
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
-/* Whether what is bound to happen does, with patience */
+/* Wait for a condition; false if it does not hold in time */
 #define eventually(condition) ({				\
 	__u64 _end = now_ns() + PATIENCE_MS * 1000000ULL;	\
 	bool _true;						\
@@ -280,7 +280,7 @@ static inline int write_number(const char *path, long long value)
 	return write_file(path, buf);
 }
 
-/* What the kernel calls a system call's function */
+/* The kernel's function for a system call */
 #if defined(__x86_64__)
 #define SYSCALL_SYMBOL(name)	"__x64_sys_" name
 #elif defined(__aarch64__)
@@ -289,7 +289,7 @@ static inline int write_number(const char *path, long long value)
 #define SYSCALL_SYMBOL(name)	"sys_" name
 #endif
 
-/* Where the kernel has a function, or 0 */
+/* The address of a kernel function, or 0 */
 static inline __u64 kernel_address(const char *symbol)
 {
 	FILE *f = fopen("/proc/kallsyms", "re");
@@ -306,14 +306,14 @@ static inline __u64 kernel_address(const char *symbol)
 	return 0;
 }
 
-/* Users: a test goes to and fro, so the saved uid and the permitted set stay. */
+/* Users: a test switches between them, so the saved uid and the permitted set stay. */
 
 static inline int become(uid_t uid)
 {
 	return result(setresuid(0, 0, 0)) ?: result(setresuid(uid, uid, 0));
 }
 
-/* Have one capability and no other, until I become someone else */
+/* Keep one capability and no other, until the next become() */
 static inline int only_capability(int cap)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -375,7 +375,7 @@ static inline void stop(int id)
 	}
 }
 
-/* A leader is stopped after its siblings, in the second round. */
+/* A leader is attached after its siblings, in the second round. */
 static inline void stop_all(void)
 {
 	struct dirent *entry;
@@ -391,7 +391,7 @@ static inline void stop_all(void)
 	}
 }
 
-/* What every test finds and leaves */
+/* The state of the registry before and after a test */
 
 static const char * const sysctls[] = {
 	"/proc/sys/kernel/perf_event_paranoid",
@@ -421,7 +421,7 @@ static inline void registry_setup(struct __test_metadata *_metadata, struct regi
 	for (i = 0; i < NR_SYSCTLS; i++)
 		r->sysctls[i] = read_number(sysctls[i]);
 
-	/* A test that is killed for taking too long leaves what it has. */
+	/* A test that is killed for taking too long leaves its events behind. */
 	stop_all();
 	ASSERT_TRUE(eventually(!registry_count("ids")));
 	ASSERT_TRUE(eventually(!registry_count("events")));
@@ -439,17 +439,17 @@ static inline void registry_teardown(struct __test_metadata *_metadata, struct r
 	EXPECT_TRUE(eventually(!registry_count("events")));
 }
 
-/* Events that a test can make happen */
+/* Events that a test can trigger */
 
 enum event {
 	CLOCK,		/* at least as many periods as asked for */
 	FAULTS,		/* at least as many */
 	TRACEPOINT,	/* exactly as many */
-	CYCLES,		/* at least as many periods, by a counter of the CPU */
-	INSTRUCTIONS,	/* the same */
+	CYCLES,		/* at least as many periods, by a hardware counter */
+	INSTRUCTIONS,	/* likewise */
 };
 
-#define CLOCK_PERIOD	100000	/* ns, and what CPUs do in about as long */
+#define CLOCK_PERIOD	100000	/* ns, and the instructions that CPUs execute in about that time */
 
 static inline struct perf_event_attr event_attr(enum event event)
 {
@@ -476,7 +476,7 @@ static inline struct perf_event_attr event_attr(enum event event)
 	return attr;
 }
 
-/* Not all CPUs have counters, or interrupts when they overflow. */
+/* Not all CPUs have counters, or overflow interrupts. */
 static inline bool has_event(enum event event)
 {
 	struct perf_event_attr attr = event_attr(event);
@@ -489,7 +489,7 @@ static inline bool has_event(enum event event)
 	return fd != -ENOENT && fd != -EOPNOTSUPP;
 }
 
-/* Why FIXTURE_SETUP() skips what has_event() says no to */
+/* FIXTURE_SETUP() skips with this if has_event() is false */
 #define NO_EVENT	"the CPU does not count it"
 
 static inline struct perf_event_attr sampling_attr(enum event event)
@@ -502,7 +502,7 @@ static inline struct perf_event_attr sampling_attr(enum event event)
 	return attr;
 }
 
-/* Make an event of the current CPU happen */
+/* Trigger an event on the current CPU */
 static inline void drive(enum event event, unsigned int n)
 {
 	size_t page = getpagesize(), size = n * page;
@@ -547,7 +547,7 @@ static inline int try_pin(int cpu)
 	return result(sched_setaffinity(0, sizeof(set), &set));
 }
 
-/* Stay on a CPU; events are opened there */
+/* Move to a CPU and stay there; events are opened on it */
 static inline int pin(int cpu)
 {
 	int err = try_pin(cpu);
@@ -560,7 +560,7 @@ static inline int pin(int cpu)
 	return cpu;
 }
 
-/* The CPU that goes offline, and comes back at the latest with hot_teardown() */
+/* The CPU that goes offline; hot_teardown() brings it back at the latest */
 #define HOT_CPU		1
 #define HOT_CPU_ONLINE	"/sys/devices/system/cpu/cpu1/online"
 
@@ -616,7 +616,7 @@ static inline __u64 ring_head(struct ring *r)
 	return __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
 }
 
-/* How many records of a type are between two positions */
+/* The number of records of a type between two positions */
 static inline unsigned int ring_records(struct ring *r, __u64 pos, __u64 end, __u32 type)
 {
 	struct perf_event_header *header;
@@ -633,13 +633,13 @@ static inline unsigned int ring_records(struct ring *r, __u64 pos, __u64 end, __
 	return n;
 }
 
-/* Samples in a buffer that is consumed */
+/* Samples in a discard buffer */
 static inline unsigned int ring_samples(struct ring *r)
 {
 	return ring_records(r, r->page->data_tail, ring_head(r), PERF_RECORD_SAMPLE);
 }
 
-/* Samples in a loop that did not wrap yet: it is written downward from 0 */
+/* Samples in an overwrite buffer that did not wrap yet; it is written downward from 0 */
 static inline unsigned int loop_samples(struct ring *r)
 {
 	return ring_records(r, ring_head(r) + r->size, r->size, PERF_RECORD_SAMPLE);
@@ -647,7 +647,7 @@ static inline unsigned int loop_samples(struct ring *r)
 
 /* Stalling */
 
-/* Whether a task sleeps in a system call ... */
+/* True if a task sleeps in a system call ... */
 static inline bool is_in_syscall(pid_t tid, int nr)
 {
 	char path[64], text[64];

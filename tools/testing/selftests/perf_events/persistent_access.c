@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: who may do what with whose events.
+ * Persistent perf events: permissions of owners, other users and the administrator.
  */
 #include <linux/hw_breakpoint.h>
 #include <pthread.h>
@@ -32,7 +32,7 @@ FIXTURE(access)
 	int			admin_id;
 };
 
-/* CPU-wide events are for everybody; there is one of USER's and one of root's */
+/* Everybody may open CPU-wide events; USER has one session and root has one */
 FIXTURE_SETUP(access)
 {
 	registry_setup(_metadata, &self->registry);
@@ -53,7 +53,7 @@ FIXTURE_TEARDOWN_PARENT(access)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* What may be done to an event of that id with an open descriptor, or why not */
+/* Expect each operation on the session, with an open descriptor, to return this */
 static void expect_all(struct __test_metadata *_metadata, int expected, int id, int fd)
 {
 	struct answer a;
@@ -72,20 +72,20 @@ static void expect_all(struct __test_metadata *_metadata, int expected, int id, 
 	EXPECT_EQ(expected, attach(fd));
 }
 
-/* I may do everything with what is mine. */
+/* I may do everything with my own session. */
 TEST_F(access, owner)
 {
 	expect_all(_metadata, 0, self->id, self->fd);
 }
 
-/* Another user may do nothing, not even with a descriptor that he was passed. */
+/* Another user may do nothing, not even with a passed descriptor. */
 TEST_F(access, stranger)
 {
 	ASSERT_EQ(0, become(OTHER));
 	expect_all(_metadata, -EACCES, self->id, self->fd);
 }
 
-/* Nor may a user do anything with what is the administrator's. */
+/* A user may do nothing with a session of the administrator. */
 TEST_F(access, admins_event)
 {
 	int fd;
@@ -103,7 +103,7 @@ TEST_F(access, admin)
 	expect_all(_metadata, 0, self->id, self->fd);
 }
 
-/* And so may who has CAP_PERFMON, and nothing but that, at any level. */
+/* CAP_PERFMON alone allows everything, at any perf_event_paranoid level. */
 TEST_F(access, cap_perfmon)
 {
 	int fd;
@@ -119,7 +119,7 @@ TEST_F(access, cap_perfmon)
 	expect_all(_metadata, 0, self->id, self->fd);
 }
 
-/* It is the effective user who counts, as for other rights. */
+/* The effective user counts, as for other rights. */
 TEST_F(access, owner_is_effective_user)
 {
 	ASSERT_EQ(0, become(0));
@@ -127,7 +127,7 @@ TEST_F(access, owner_is_effective_user)
 	expect_all(_metadata, 0, self->id, self->fd);
 }
 
-/* And to whom belongs what he makes. */
+/* The effective user of the maker becomes the owner. */
 TEST_F(access, maker_is_effective_user)
 {
 	struct answer a;
@@ -146,7 +146,7 @@ TEST_F(access, maker_is_effective_user)
 	expect_all(_metadata, 0, id, fd);
 }
 
-/* A process of the same user, that had no part in it, may do everything. */
+/* An unrelated process of the same user may do everything. */
 TEST_F(access, owner_later)
 {
 	pid_t child = fork();
@@ -196,7 +196,7 @@ static int receive_fd(int sock)
 	return fd;
 }
 
-/* A descriptor that was sent over reads, as any does, and controls nothing. */
+/* A passed descriptor can be read, as any can, and controls nothing. */
 TEST_F(access, sent_descriptor)
 {
 	int sock[2], fd;
@@ -219,7 +219,7 @@ TEST_F(access, sent_descriptor)
 	EXPECT_TRUE(registry_has(self->id));
 }
 
-/* An event that somebody else has attached is his, though I still have a view of it. */
+/* An event that somebody else attached is theirs, though I still have a view of it. */
 TEST_F(access, view_of_what_was_attached)
 {
 	pid_t admin;
@@ -253,7 +253,7 @@ TEST_F(access, view_of_what_was_attached)
 	EXPECT_LT(0, detach(view));
 }
 
-/* What I attached through a view I can map and detach through it. */
+/* I can map and detach through a view the event that I attached through it. */
 TEST_F(access, view_of_what_i_attached)
 {
 	int view = reopen(self->id);
@@ -280,7 +280,7 @@ static void *attach_view(void *arg)
 	return NULL;
 }
 
-/* So I can when it was a thread of mine that has ended. */
+/* The same works if one of my threads attached it and has exited. */
 TEST_F(access, view_of_what_a_thread_attached)
 {
 	struct attaching a = { .view = reopen(self->id) };
@@ -291,14 +291,14 @@ TEST_F(access, view_of_what_a_thread_attached)
 	ASSERT_EQ(0, pthread_create(&thread, NULL, attach_view, &a));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	ASSERT_EQ(0, a.err);
-	/* It owns events for a moment after it can be joined. */
+	/* A thread owns its events for a moment after it can be joined. */
 	snprintf(path, sizeof(path), "/proc/self/task/%d", a.tid);
 	ASSERT_TRUE(eventually(access(path, F_OK)));
 	ASSERT_EQ(0, ring_map(&r, a.view, 1, PROT_READ | PROT_WRITE));
 	EXPECT_LT(0, detach(a.view));
 }
 
-/* When a fresh event would be refused to me, mine is too; and comes back with the right. */
+/* I cannot use my session while I may not open such an event; I can again once I may. */
 TEST_F(access, owner_loses_right)
 {
 	int level;
@@ -319,7 +319,7 @@ TEST_F(access, owner_loses_right)
 	expect_all(_metadata, 0, self->id, self->fd);
 }
 
-/* I cannot keep what was opened for me by someone with more rights. */
+/* I cannot detach an event that somebody with more rights opened for me. */
 TEST_F(access, detach_needs_the_right_to_open)
 {
 	int fd;
@@ -332,7 +332,7 @@ TEST_F(access, detach_needs_the_right_to_open)
 	EXPECT_EQ(2, registry_count("ids"));
 }
 
-/* Of an ordinary event I am told that it is one, though I have no right to it. */
+/* -EINVAL for an ordinary event comes before -EACCES. */
 TEST_F(access, ordinary_event)
 {
 	int fd;
@@ -347,7 +347,7 @@ TEST_F(access, ordinary_event)
 	EXPECT_EQ(-EINVAL, hold(fd));
 }
 
-/* Where the kernel is and what it does I cannot keep either: not by any field that shows it. */
+/* I cannot detach events that show kernel addresses or kernel activity, by whatever field. */
 TEST_F(access, secrets)
 {
 	const struct perf_event_attr secrets[] = {
@@ -403,7 +403,7 @@ TEST_F(access, breakpoint)
 	EXPECT_LT(0, detach(fd));
 }
 
-/* An owner who tries in vain keeps nothing of it: what is scarce can be had again. */
+/* A refused reopen keeps no resources: the breakpoint slot can be had again. */
 TEST_F(access, refused_keeps_nothing)
 {
 	static int watched;
@@ -434,7 +434,7 @@ TEST_F(access, refused_keeps_nothing)
 	}
 }
 
-/* Whoever is root in a container is still the user he is outside. */
+/* Root in a container is still the user that it is outside. */
 TEST_F(access, user_namespace)
 {
 	struct answer a;
@@ -468,7 +468,7 @@ FIXTURE(traced)
 	struct perf_event_attr	clock;
 };
 
-/* At level -1 a user may trace, with what is traced as well; at 0 he may not */
+/* At level -1 users may trace, with raw samples too; at 0 they may not */
 FIXTURE_SETUP(traced)
 {
 	registry_setup(_metadata, &self->registry);
@@ -491,7 +491,7 @@ static int forbid_tracing(void)
 	return become(0) ?: set_sysctl(PARANOID, 0) ?: become(USER);
 }
 
-/* I lose a tracepoint of mine with the right to trace. */
+/* I cannot use my tracepoint after I lost the right to trace. */
 TEST_F(traced, alone)
 {
 	int fd = open_attr(self->trace, -1), id = detach(fd);
@@ -503,7 +503,7 @@ TEST_F(traced, alone)
 	EXPECT_EQ(-EACCES, attach(fd));
 }
 
-/* And an event that would show me the tracepoint that leads its group. */
+/* I cannot use an event either whose group leader is such a tracepoint. */
 TEST_F(traced, through_its_leader)
 {
 	int leader = open_attr(self->trace, -1), sibling = open_attr(self->clock, leader);
@@ -517,7 +517,7 @@ TEST_F(traced, through_its_leader)
 	EXPECT_EQ(-EACCES, attach(sibling));
 }
 
-/* A buffer is not taken into a session with an event that I could not open. */
+/* A buffer cannot enter a session if an event writes to it that I could not open. */
 TEST_F(traced, through_a_buffer)
 {
 	int clock = open_attr(self->clock, -1), trace = open_attr(self->trace, -1);
@@ -551,7 +551,7 @@ FIXTURE_TEARDOWN_PARENT(siblings)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* A view of my leader does not show what others count in its group. */
+/* A view of my leader does not show the counts of others in its group. */
 TEST_F(siblings, of_others)
 {
 	struct perf_event_attr mine = event_attr(CLOCK), theirs = event_attr(CLOCK), view;
@@ -579,7 +579,7 @@ TEST_F(siblings, of_others)
 	EXPECT_EQ(-EACCES, event_open(&view, 0, -1, -1, 0));
 }
 
-/* A view shows a sibling that comes later if its holder may read the session then. */
+/* A view shows a later sibling only if its holder may read the session then. */
 TEST_F(siblings, that_come_later)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -602,7 +602,7 @@ TEST_F(siblings, that_come_later)
 	ASSERT_EQ(0, become(USER));
 	EXPECT_EQ(-EACCES, result(read(fd, values, sizeof(values))));
 	EXPECT_EQ(-EACCES, event_ioctl(fd, PERF_EVENT_IOC_RESET, NULL));
-	/* Nor when somebody else reads from his file. */
+	/* The same if somebody else reads from the file. */
 	ASSERT_EQ(0, become(0));
 	EXPECT_EQ(-EACCES, result(read(fd, values, sizeof(values))));
 
@@ -618,7 +618,7 @@ TEST_F(siblings, that_come_later)
 	ASSERT_EQ(0, become(0));
 }
 
-/* Who may read a session keeps the right while it expires, one sibling after the other. */
+/* The right to read a session lasts while it expires, one sibling after the other. */
 TEST_F(siblings, that_expire)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -648,7 +648,7 @@ TEST_F(siblings, that_expire)
 	}
 }
 
-/* With the capability one does not bring into a session what its owner could not open. */
+/* Even CAP_PERFMON cannot add a buffer with events that the session's owner could not open. */
 TEST_F(siblings, in_a_buffer)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);

@@ -62,7 +62,7 @@ TEST_F(buffer, default_size)
 	EXPECT_EQ(variant->loop, !!(a.info.flags & PERF_PERSISTENT_OVERWRITE));
 }
 
-/* One of a user without privilege gets 128 KiB. */
+/* A sampling event of an unprivileged user gets a buffer of 128 KiB. */
 TEST_F(buffer, default_size_of_user)
 {
 	struct answer a;
@@ -75,7 +75,7 @@ TEST_F(buffer, default_size_of_user)
 	EXPECT_EQ(128 * 1024 / getpagesize(), a.info.buffer_pages);
 }
 
-/* I can have another size. */
+/* I can choose another size. */
 TEST_F(buffer, size_asked_for)
 {
 	struct answer a;
@@ -85,7 +85,7 @@ TEST_F(buffer, size_asked_for)
 	EXPECT_EQ(2, a.info.buffer_pages);
 }
 
-/* A buffer is shared within a session: an event that writes to it cannot have another one. */
+/* A buffer is shared within one session: its writers cannot be in another one. */
 TEST_F(buffer, of_another_session)
 {
 	int sharer = event_open(&self->attr, -1, self->cpu, -1, 0);
@@ -100,7 +100,7 @@ TEST_F(buffer, of_another_session)
 	EXPECT_EQ(self->id, DETACH(sharer, .id = self->id, .member = 1));
 }
 
-/* A counting event has none unless I ask for it. */
+/* A counting event has no buffer unless I ask for one. */
 TEST_F(buffer, counting)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -122,7 +122,7 @@ TEST_F(buffer, counting)
 	EXPECT_LT(0, a.info.self.buffer_id);
 }
 
-/* An event that has nothing but comm, mmap and fork to tell needs one as well. */
+/* An event that only records comm, mmap and fork gets a buffer as well. */
 TEST_F(buffer, side_band)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -140,7 +140,7 @@ TEST_F(buffer, side_band)
 	EXPECT_EQ(512 * 1024 / getpagesize(), a.info.buffer_pages);
 }
 
-/* A counting event that is read through its user page can be detached with it. */
+/* A counting event that is read through its user page can be detached with the page mapped. */
 TEST_F(buffer, user_page_alone)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -156,7 +156,7 @@ TEST_F(buffer, user_page_alone)
 	EXPECT_EQ(0, ring_map(&r, reopen(id), 0, PROT_READ));
 }
 
-/* So can one whose page is only read; nothing is overwritten there, so others may write. */
+/* The same with a read-only page; no data is overwritten there, so others may map it writable. */
 TEST_F(buffer, user_page_read_only)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -172,7 +172,7 @@ TEST_F(buffer, user_page_read_only)
 	EXPECT_EQ(0, ring_map(&second, reopen(id), 0, RW));
 }
 
-/* It fills while no process has the event open. */
+/* A buffer fills while no process has the event open. */
 TEST_F(buffer, fills_without_a_process)
 {
 	struct ring r = {};
@@ -187,7 +187,7 @@ TEST_F(buffer, fills_without_a_process)
 	EXPECT_EQ(N, samples(&r, variant->loop));
 }
 
-/* What was in it when its maker exited is there for the next one, with what came since. */
+/* After the maker's exit, the next reader finds the old records and the new ones. */
 TEST_F(buffer, keeps_its_contents)
 {
 	struct ring r = {};
@@ -209,7 +209,7 @@ TEST_F(buffer, keeps_its_contents)
 	EXPECT_EQ(2 * N, samples(&r, variant->loop));
 }
 
-/* Unmapping and closing between the readers changes nothing. */
+/* Unmapping and closing between readers loses nothing. */
 TEST_F(buffer, one_reader_after_the_other)
 {
 	struct ring r = {};
@@ -228,7 +228,7 @@ TEST_F(buffer, one_reader_after_the_other)
 	}
 }
 
-/* Many read at the same time, and see the same. */
+/* Many readers at the same time see the same records. */
 TEST_F(buffer, many_readers)
 {
 	struct ring r[5] = {};
@@ -243,7 +243,7 @@ TEST_F(buffer, many_readers)
 		EXPECT_EQ(N, samples(&r[i], variant->loop));
 }
 
-/* It is mapped in the size that it has. */
+/* A buffer can be mapped in its own size only. */
 TEST_F(buffer, mapped_in_its_size)
 {
 	struct ring r = {};
@@ -253,7 +253,7 @@ TEST_F(buffer, mapped_in_its_size)
 	EXPECT_EQ(-EINVAL, ring_map(&r, reopen(self->id), PAGES * 2, PROT_READ));
 }
 
-/* What is mapped for reading is never written: not by mprotect, not by /proc. */
+/* A read-only mapping stays read-only, against mprotect() and /proc/self/mem. */
 TEST_F(buffer, read_only_for_good)
 {
 	int mem = open("/proc/self/mem", O_RDWR);
@@ -270,7 +270,7 @@ TEST_F(buffer, read_only_for_good)
 	EXPECT_EQ(0, ring_protect(&r, PROT_READ));
 }
 
-/* A child has no mapping that its parent could not tell from its own. */
+/* A child does not inherit the mapping. */
 TEST_F(buffer, mapping_is_not_inherited)
 {
 	struct ring r = {};
@@ -287,7 +287,7 @@ TEST_F(buffer, mapping_is_not_inherited)
 	EXPECT_EQ(ENOMEM, WEXITSTATUS(status));
 }
 
-/* SET_OUTPUT does not take a buffer away that readers count on. */
+/* SET_OUTPUT cannot take a buffer away from its readers. */
 TEST_F(buffer, not_redirected)
 {
 	int other = event_open(&self->attr, -1, self->cpu, -1, 0);
@@ -302,7 +302,7 @@ TEST_F(buffer, not_redirected)
 	EXPECT_EQ(N, samples(&r, variant->loop));
 }
 
-/* Who still maps what an attached event wrote has that, and the event has ended. */
+/* A mapping of an attached event keeps its records; the event ends when closed. */
 TEST_F(buffer, mapped_while_attached)
 {
 	struct ring r = {};
@@ -318,7 +318,7 @@ TEST_F(buffer, mapped_while_attached)
 	EXPECT_EQ(2 * N, samples(&r, variant->loop));
 }
 
-/* Attached and unmapped, the buffer is gone; the next one is new and empty. */
+/* Once attached and unmapped, the buffer is freed; the next one is new and empty. */
 TEST_F(buffer, gone_when_attached)
 {
 	struct ring r = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: those of cgroups.
+ * Persistent perf events: events of cgroups.
  */
 #include "persistent_cgroup.h"
 #include "persistent_task.h"
@@ -46,7 +46,7 @@ static int enter(const char *cgroup, pid_t pid)
 	return write_number(path, pid);
 }
 
-/* Two cgroups, an event in the first, and a process that is in none yet */
+/* Two cgroups, an event of the first, and a process that is in neither yet */
 FIXTURE_SETUP(cgroup)
 {
 	static const char * const names[] = { "persistent_a", "persistent_b" };
@@ -95,7 +95,7 @@ FIXTURE_TEARDOWN_PARENT(cgroup)
 		EXPECT_EQ(_least, _now);		\
 } while (0)
 
-/* It counts what is in the cgroup, and nothing else, when nobody has it open. */
+/* An event that nobody has open counts in its cgroup, and nothing else. */
 TEST_F(cgroup, counts_the_cgroup_alone)
 {
 	close(self->fd);
@@ -112,7 +112,7 @@ TEST_F(cgroup, counts_the_cgroup_alone)
 	EXPECT_MORE(N, 0);
 }
 
-/* It goes on when its maker is killed, and the one who drove it is gone. */
+/* An event goes on when its maker is killed and the tasks that it counted are gone. */
 TEST_F(cgroup, maker_is_killed)
 {
 	pid_t child = fork();
@@ -133,7 +133,7 @@ TEST_F(cgroup, maker_is_killed)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
 }
 
-/* A process that leaves is no longer counted. */
+/* A process that leaves the cgroup is no longer counted. */
 TEST_F(cgroup, left)
 {
 	__u64 before;
@@ -147,7 +147,7 @@ TEST_F(cgroup, left)
 	EXPECT_EQ(before, count(self->fd));
 }
 
-/* A member measures several cgroups on a CPU, each once, and the CPU itself. */
+/* A member can measure several cgroups on a CPU, each once, and the CPU itself. */
 TEST_F(cgroup, join)
 {
 	int elsewhere = !self->cpu;
@@ -165,7 +165,7 @@ TEST_F(cgroup, join)
 				   .id = self->id));
 }
 
-/* I open one by its CPU if it is the only one there, else by its number. */
+/* I reopen an instance by its CPU if it is the only one there, else by its number. */
 TEST_F(cgroup, reopen)
 {
 	struct answer a;
@@ -184,7 +184,7 @@ TEST_F(cgroup, reopen)
 	EXPECT_STREQ("/persistent_b", a.cgroup);
 }
 
-/* I am told which cgroup it is, as far as there is room. */
+/* I am told the path of the cgroup, as far as there is room. */
 TEST_F(cgroup, query)
 {
 	char path[] = "/persistent_a";
@@ -214,7 +214,7 @@ TEST_F(cgroup, query)
 	EXPECT_EQ(0, a.info.cgroup_size);
 }
 
-/* A path that is too long to be told is left out, the rest is told. */
+/* A path that is too long is left out, and the rest of the answer is complete. */
 TEST_F(cgroup, long_path)
 {
 	enum { DEPTH = PATH_MAX / (NAME_MAX + 1) + 1 };
@@ -240,7 +240,7 @@ TEST_F(cgroup, long_path)
 		EXPECT_EQ(0, result(unlinkat(dir[i], name, AT_REMOVEDIR)));
 }
 
-/* The path begins where mine does. */
+/* The path starts at the root of my cgroup namespace. */
 TEST_F(cgroup, namespace)
 {
 	struct answer a;
@@ -255,7 +255,7 @@ TEST_F(cgroup, namespace)
 	ASSERT_EQ(0, enter(self->root, getpid()));
 }
 
-/* When the cgroup is removed what it did stays to be read. */
+/* The count can still be read after the cgroup is removed. */
 TEST_F(cgroup, removed)
 {
 	struct answer a;
@@ -277,7 +277,7 @@ TEST_F(cgroup, removed)
 	EXPECT_EQ(0, session_disable(self->fd));
 	EXPECT_EQ(0, session_enable(self->fd));
 
-	/* Another of that name is another cgroup. */
+	/* Another cgroup of that name is not measured. */
 	ASSERT_EQ(0, mkdir(self->path[0], 0755));
 	ASSERT_EQ(0, enter(self->path[0], self->target.pid));
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
@@ -285,7 +285,7 @@ TEST_F(cgroup, removed)
 	EXPECT_EQ(0, attach(self->fd));
 }
 
-/* Its samples are those of the cgroup. */
+/* The samples are those of the cgroup. */
 TEST_F(cgroup, buffer)
 {
 	struct ring r = {};
@@ -305,7 +305,7 @@ TEST_F(cgroup, buffer)
 	EXPECT_EQ(ring_head(&r), a.info.buffer_head);
 }
 
-/* A CPU that comes back is measured on in the cgroup, enabled or not as it was. */
+/* After a CPU is back, the event measures the cgroup there, enabled or disabled as before. */
 TEST_F(cgroup, offline)
 {
 	int enabled = open_cgroup(self->attr, self->dir[0], 1);
@@ -338,7 +338,7 @@ TEST_F(cgroup, offline)
 	EXPECT_GT(N, count(disabled));
 }
 
-/* Held or turned off, it counts nothing; then it goes on in the cgroup alone. */
+/* A held or disabled event counts nothing; then it goes on, in the cgroup alone. */
 TEST_F(cgroup, hold)
 {
 	int fd = reopen(self->id);
@@ -355,7 +355,7 @@ TEST_F(cgroup, hold)
 	EXPECT_MORE(N, before);
 }
 
-/* A cgroup is measured by those who may measure a CPU. */
+/* An event of a cgroup takes the rights of a CPU-wide event. */
 TEST_F(cgroup, access)
 {
 	int fd;
@@ -375,7 +375,7 @@ TEST_F(cgroup, access)
 	EXPECT_EQ(-EACCES, attach(fd));
 }
 
-/* It can be persistent from the first moment. */
+/* attr.persistent works for events of cgroups. */
 TEST_F(cgroup, persistent_at_open)
 {
 	struct answer a;

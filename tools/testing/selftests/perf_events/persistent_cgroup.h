@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Persistent perf events: cgroups for tests to measure.
+ * Persistent perf events: helpers for tests of cgroups.
  */
 #ifndef _SELFTESTS_PERF_EVENTS_PERSISTENT_CGROUP_H
 #define _SELFTESTS_PERF_EVENTS_PERSISTENT_CGROUP_H
@@ -18,8 +18,8 @@ static inline int open_cgroup(struct perf_event_attr attr, int dir, int cpu)
 }
 
 /*
- * The controller is implicit, but the root hands it down only once something was
- * changed there: that it went to a hierarchy of its own and came back.
+ * The controller is implicit, but the root hands it down only after a change
+ * there: move it to a hierarchy of its own and back.
  */
 static inline void move_controller(void)
 {
@@ -55,7 +55,7 @@ static inline bool awaken_controller(const char *root)
 	return eventually(!try_controller(root));
 }
 
-/* Where version 2 is mounted; perf_event needs not be enabled there */
+/* The mount point of version 2; perf_event need not be enabled there */
 static inline int find_cgroups(char *root, size_t size, bool *mounted)
 {
 	struct statfs fs;
@@ -76,7 +76,7 @@ static inline int leave_cgroups(const char *root, bool mounted)
 	return mounted ? result(umount(root)) ?: result(rmdir(root)) : 0;
 }
 
-/* A new one, opened; @path is as long as that. */
+/* Create and open a cgroup; @path gets its path. */
 static inline int make_cgroup(const char *root, const char *name, char path[128])
 {
 	snprintf(path, 128, "%s/%s", root, name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: a session is changed while all that it measures goes on.
+ * Persistent perf events: a session is changed while its events are counting.
  */
 #include "persistent_task.h"
 
@@ -15,8 +15,8 @@
 #define NEVER		(1ULL << 62)
 
 /*
- * As many as fit into the time, as kernels that check what they do are slow, but some at
- * least; all where PERSISTENT_STRESS_SECONDS is LONG or more.
+ * As many rounds as fit into the time, since debug kernels are slow, but at least some;
+ * all if PERSISTENT_STRESS_SECONDS is LONG or more.
  */
 #define ROUNDS		10000
 #define SOME_ROUNDS	100
@@ -24,19 +24,19 @@
 #define LONG		60
 
 /*
- * After a new period, perf takes the old one for the first event, which is sampled twice
- * if that was 1, and once more for the second event.
+ * After a new period, perf applies the old one to the first event, which is sampled
+ * twice if the old one was 1, and once more to the second event.
  */
 #define SAMPLES_OF_OLD_PERIOD	3
 
-/* What the tracepoint writes */
+/* The record of the tracepoint */
 struct sys_enter {
 	__u64		common;
 	int		nr;
 	unsigned long	arg;
 };
 
-/* A CPU, and what it had written and done when SET returned */
+/* A CPU, with its buffer head and turn when SET returned */
 struct hammered {
 	int		cpu;
 	int		fd;
@@ -57,7 +57,7 @@ FIXTURE(hammer)
 };
 
 /*
- * Two settings in turn, and which calls each excludes: bits, as the calls have 1 and 2 as
+ * Two settings in turn, and the calls that each excludes, as bits: the calls have 1 and 2 as
  * their arguments.
  */
 
@@ -93,7 +93,7 @@ static struct perf_event_attr getsid_attr(void)
 	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
 
 	attr.config = read_number(GETSID_ID);
-	/* A record that takes long to write is late more often. */
+	/* A record that takes long to write is more often late. */
 	attr.sample_type = PERF_SAMPLE_RAW | PERF_SAMPLE_STACK_USER;
 	attr.sample_stack_user = STACK;
 
@@ -104,10 +104,10 @@ static void hammer(int cpu, unsigned long *turn)
 {
 	char stack[STACK];
 
-	/* Which is copied into each record */
+	/* The stack is copied into each record. */
 	explicit_bzero(stack, sizeof(stack));
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* The test and the grace periods that it waits for do not wait for this. */
+	/* Let neither the test nor its grace periods wait for this. */
 	sched_setscheduler(0, SCHED_IDLE, &(struct sched_param) {});
 	pin(cpu);
 	for (;;) {
@@ -117,7 +117,7 @@ static void hammer(int cpu, unsigned long *turn)
 	}
 }
 
-/* All CPUs are hammered, also the one that the test is on, which is the first. */
+/* All CPUs are hammered, also the first one, on which the test runs. */
 FIXTURE_SETUP(hammer)
 {
 	struct perf_event_attr attr = getsid_attr();
@@ -127,7 +127,7 @@ FIXTURE_SETUP(hammer)
 	pid_t pid;
 
 	registry_setup(_metadata, &self->registry);
-	/* Else there is time for little but waiting. */
+	/* Normal grace periods would take nearly all of the time. */
 	self->expedited = read_number(EXPEDITED);
 	write_number(EXPEDITED, 1);
 
@@ -161,7 +161,7 @@ FIXTURE_TEARDOWN_PARENT(hammer)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* The argument of the call that was recorded there, where the buffer may wrap */
+/* The argument of the call in the record at @pos; the buffer may wrap */
 static unsigned long arg_at(struct ring *r, __u64 pos)
 {
 	unsigned long arg;
@@ -175,7 +175,7 @@ static unsigned long arg_at(struct ring *r, __u64 pos)
 	return arg;
 }
 
-/* How many of these calls were recorded since SET returned */
+/* The number of these calls recorded since SET returned */
 static unsigned int recorded(struct hammered *c, unsigned long calls)
 {
 	__u64 pos = c->head, end = ring_head(&c->ring);
@@ -195,7 +195,7 @@ static unsigned long turn_of(struct hammered *c, unsigned long *turns)
 	return __atomic_load_n(&turns[c->cpu], __ATOMIC_ACQUIRE);
 }
 
-/* From here on: with room in the buffers, so that what is not there was not reported */
+/* Start here, with room in the buffers, so that a missing record was not dropped */
 static void settle(struct hammered *cpus, int nr_cpus, unsigned long *turns)
 {
 	struct hammered *c;
@@ -207,7 +207,7 @@ static void settle(struct hammered *cpus, int nr_cpus, unsigned long *turns)
 	}
 }
 
-/* Two turns of each CPU but the one that the test is on; without giving that up */
+/* Wait for two turns of each CPU but the test's own, without yielding that */
 static bool all_went_on(struct hammered *cpus, int nr_cpus, unsigned long *turns)
 {
 	__u64 end = now_ns() + PATIENCE_MS * 1000000ULL;
@@ -223,7 +223,7 @@ static bool all_went_on(struct hammered *cpus, int nr_cpus, unsigned long *turns
 	return true;
 }
 
-/* When SET returns, nothing that the new setting excludes is reported any more. */
+/* When SET returns, no event that the new setting excludes is recorded any more. */
 TEST_F_TIMEOUT(hammer, nothing_is_late, 24 * 60 * 60)
 {
 	const char *seconds = getenv("PERSISTENT_STRESS_SECONDS");
@@ -263,7 +263,7 @@ FIXTURE(waits)
 	long long		disable[TIMES];
 };
 
-/* A session of several instances on each CPU in turn, and grace periods that take their time */
+/* A session of several instances on each CPU, with slow grace periods */
 FIXTURE_SETUP(waits)
 {
 	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
@@ -301,7 +301,7 @@ static long long median(long long *times)
 	return times[TIMES / 2];
 }
 
-/* How long it takes to enable or disable a session, or a negative error */
+/* The time to enable or disable a session, or a negative error */
 static long long timed_set(int fd, __u32 flags)
 {
 	__u64 start = now_ns();
@@ -310,7 +310,7 @@ static long long timed_set(int fd, __u32 flags)
 	return ret ?: (long long)(now_ns() - start);
 }
 
-/* To report more takes less time than to report less, which waits for a grace period. */
+/* Enabling takes less time than disabling, which waits for a grace period. */
 TEST_F(waits, enable)
 {
 	int i;
@@ -348,7 +348,7 @@ FIXTURE_TEARDOWN_PARENT(change)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* An event of the target and its children on the CPU, with a buffer that is mapped */
+/* An event of the target and its children on the CPU, with a mapped buffer */
 #define SET_UP(event_attr) do {								\
 	struct perf_event_attr _attr = event_attr;					\
 											\
@@ -361,7 +361,7 @@ FIXTURE_TEARDOWN_PARENT(change)
 	ASSERT_EQ(0, ring_map(&self->ring, self->view, PAGES, PROT_READ | PROT_WRITE));	\
 } while (0)
 
-/* How many samples are taken while a task makes so many events */
+/* The number of samples while a task triggers @n events */
 static unsigned int samples_by(struct ring *r, int sock, unsigned int n)
 {
 	r->page->data_tail = ring_head(r);
@@ -370,7 +370,7 @@ static unsigned int samples_by(struct ring *r, int sock, unsigned int n)
 	return ring_samples(r);
 }
 
-/* Tasks may swap their events, which are not at the same place in their periods. */
+/* Tasks may swap their events, which are at different points of their periods. */
 #define EXPECT_A_TENTH(n, samples) do {			\
 	unsigned int _samples = samples;		\
 							\
@@ -378,7 +378,7 @@ static unsigned int samples_by(struct ring *r, int sock, unsigned int n)
 	EXPECT_LE((n) / 10 - 1, _samples);		\
 } while (0)
 
-/* A new period is that of a task, of the children that it has and of those that it will have. */
+/* A new period applies to the task, its children and its future children. */
 TEST_F(change, period_of_children)
 {
 	SET_UP(sampling_attr(TRACEPOINT));
@@ -395,7 +395,7 @@ TEST_F(change, period_of_children)
 	EXPECT_A_TENTH(10 * N, ring_samples(&self->ring));
 }
 
-/* Also when the task itself has exited. */
+/* The same when the task itself has exited. */
 TEST_F(change, period_of_orphans)
 {
 	SET_UP(sampling_attr(TRACEPOINT));
@@ -406,7 +406,7 @@ TEST_F(change, period_of_orphans)
 	EXPECT_EQ(N / 10, samples_by(&self->ring, self->target.child, N));
 }
 
-/* Nor does a child escape that is just being born: none samples each of its calls. */
+/* A child that is being forked gets the new period, too: it does not sample every call. */
 TEST_F(change, period_of_newborns)
 {
 	unsigned long *turns = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
@@ -442,12 +442,12 @@ TEST_F(change, period_of_newborns)
 		ASSERT_EQ(0, session_period(fd, NEVER));
 		settle(&family, 1, turns);
 		ASSERT_TRUE(eventually(turn_of(&family, turns) > family.turn + 1));
-		/* Of each task that there was when the period was set */
+		/* For each task that existed when the period was set */
 		ASSERT_GE(2 * SAMPLES_OF_OLD_PERIOD, ring_samples(&family.ring));
 	}
 }
 
-/* An event that was opened with a frequency gets another one, also a clock, which made ns of it. */
+/* An event opened with a frequency gets a new one, also a clock, whose frequency became ns. */
 TEST_F(change, frequency_of_a_clock)
 {
 	struct perf_event_attr attr = sampling_attr(CLOCK);
@@ -466,7 +466,7 @@ TEST_F(change, frequency_of_a_clock)
 	EXPECT_LT(start + 19 * SEC / 500, now_ns());
 }
 
-/* There is nothing to set for tasks that are dead, and that they are off is no error. */
+/* Dead tasks cannot get a period; disabling them is no error. */
 TEST_F(change, dead)
 {
 	static const __u32 flags[] = {
@@ -496,7 +496,7 @@ TEST_F(change, dead)
 	EXPECT_EQ(0, hold(self->view));
 }
 
-/* A session that has ended, though I have it open, is gone for whatever I ask. */
+/* Each ioctl on a session that has ended fails, though I have it open. */
 TEST_F(change, ended)
 {
 	static const __u32 flags[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: counts and buffers begin anew, and nobody who reads already
- * loses anything by that.
+ * Persistent perf events: counts and buffers start anew, and no current reader loses
+ * anything by it.
  */
 #include "persistent_task.h"
 #include "persistent_rights.h"
@@ -76,7 +76,7 @@ static int clear_member(int fd, __u32 member)
 		drive(TRACEPOINT, n);			\
 } while (0)
 
-/* QUERY through any file has the same count for an instance, and so has a new view. */
+/* QUERY through any file and a new view show the same count for an instance. */
 #define EXPECT_COUNT(n, nr) do {						\
 	int _view = reopen_instance(self->id, nr);				\
 	struct answer _a;							\
@@ -97,7 +97,7 @@ static unsigned int samples_since(struct ring *r, __u64 start, bool overwrite)
 			   ring_records(r, start, head, PERF_RECORD_SAMPLE);
 }
 
-/* What comes next is all that is counted, as often as I clear. */
+/* After each clear, the count starts from 0. */
 TEST_F(clear, begins_anew)
 {
 	int i, round;
@@ -113,7 +113,7 @@ TEST_F(clear, begins_anew)
 	}
 }
 
-/* The times begin anew with the counts, and I am told how long ago that was. */
+/* The times start anew with the counts, and I am told how long ago that was. */
 TEST_F(clear, times)
 {
 	__u64 start = now_ns(), before, values[3];
@@ -138,7 +138,7 @@ TEST_F(clear, times)
 	EXPECT_EQ(values[1], values[2]);
 }
 
-/* Whoever has it open already goes on as if nothing had been, and so does its maker. */
+/* Files that are already open do not notice a clear, the maker's own included. */
 TEST_F(clear, open_views)
 {
 	int window = view_disabled(self->id, COUNTING), unread, later;
@@ -161,7 +161,7 @@ TEST_F(clear, open_views)
 	EXPECT_EQ(M, count(later));
 }
 
-/* One member can be cleared, and the others stay as they are. */
+/* One member can be cleared; the others keep their counts. */
 TEST_F(clear, one_member)
 {
 	struct answer a;
@@ -178,7 +178,7 @@ TEST_F(clear, one_member)
 	EXPECT_COUNT(N, COUNTING);
 }
 
-/* I am told where in the buffer the new records begin; the old ones are still there. */
+/* I am told where in the buffer the new records start; the old ones are still there. */
 TEST_F(clear, buffer)
 {
 	struct answer a;
@@ -198,7 +198,7 @@ TEST_F(clear, buffer)
 	EXPECT_EQ(0, a.instances[COUNTING].buffer_start);
 }
 
-/* It is told of the buffer that was cleared, and not of one that comes after it. */
+/* The position applies to the cleared buffer, not to one that replaces it. */
 TEST_F(clear, another_buffer)
 {
 	struct answer a;
@@ -214,7 +214,7 @@ TEST_F(clear, another_buffer)
 	EXPECT_EQ(N, a.info.self.count);
 }
 
-/* A session begins with the event, and not where another one was cleared. */
+/* A new session counts from the start of the event, not from a clear in an old session. */
 TEST_F(clear, another_session)
 {
 	struct answer a;
@@ -228,7 +228,7 @@ TEST_F(clear, another_session)
 	EXPECT_EQ(N, a.info.self.count);
 }
 
-/* What I turn off and clear at once is at 0, and stays there. */
+/* A session that is disabled and cleared at once stays at 0. */
 TEST_F(clear, disabled)
 {
 	int i;
@@ -255,7 +255,7 @@ TEST_F(clear, reset_by_its_maker)
 	EXPECT_COUNT(M, OTHER_ONE);
 }
 
-/* When its time is over, the count since then is what stays. */
+/* After the session expired, the count since the clear can be read. */
 TEST_F(clear, expired)
 {
 	struct answer a;
@@ -270,7 +270,7 @@ TEST_F(clear, expired)
 	EXPECT_EQ(-ESRCH, clear(self->view));
 }
 
-/* It takes the right to control. */
+/* Clearing takes the right to control. */
 TEST_F(clear, rights)
 {
 	DRIVE_IT(N);
@@ -285,7 +285,7 @@ TEST_F(clear, rights)
 	EXPECT_COUNT(0, COUNTING);
 }
 
-/* What is on a CPU that is away is cleared with the rest. */
+/* An instance on an offline CPU is cleared with the rest. */
 TEST_F(clear, offline)
 {
 	if (variant->cpu != HOT_CPU)
@@ -334,7 +334,7 @@ static long long listed_lost(int id)
 	return read_number(path);
 }
 
-/* What was lost is counted anew, too; what was lost before is told apart. */
+/* Lost samples are counted anew; earlier losses are reported separately. */
 TEST_F(full, lost)
 {
 	struct answer a;
@@ -357,7 +357,7 @@ TEST_F(full, lost)
 	EXPECT_EQ(N, listed_lost(self->id));
 }
 
-/* Its consumer makes room by going to where the new records begin. */
+/* The consumer makes room by moving the tail to the start of the new records. */
 TEST_F(full, room)
 {
 	struct answer a;
@@ -428,7 +428,7 @@ FIXTURE_TEARDOWN_PARENT(clear_task)
 	EXPECT_EQ(second, _v[4]);					\
 } while (0)
 
-/* The children are part of the count, and of what is cleared, be they alive or not. */
+/* Children's counts are cleared with their parent's, whether they are alive or not. */
 TEST_F(clear_task, children)
 {
 	int child, n = variant->inherit ? 3 * N : N;
@@ -448,7 +448,7 @@ TEST_F(clear_task, children)
 	EXPECT_EQ(variant->inherit ? 2 * M : M, total(self->fd));
 }
 
-/* A group is cleared whole or in part, and whoever reads it already is left alone. */
+/* A group is cleared whole or in part; views that are already open do not change. */
 TEST_F(clear_task, group)
 {
 	int before = GROUP_VIEW();
@@ -470,7 +470,7 @@ TEST_F(clear_task, group)
 	EXPECT_GE(values[1], values[2]);
 }
 
-/* So is a sibling that comes after the view. */
+/* The same for a sibling that joins after the view is opened. */
 TEST_F(clear_task, late_sibling)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -488,7 +488,7 @@ TEST_F(clear_task, late_sibling)
 		EXPECT_EQ(N, values[i]);
 }
 
-/* What is left of a task that has died can be cleared, too. */
+/* The tombstone of a dead task can be cleared, too. */
 TEST_F(clear_task, tombstone)
 {
 	struct answer a;
@@ -506,7 +506,7 @@ TEST_F(clear_task, tombstone)
 	EXPECT_EQ(0, count(reopen_instance(self->id, 1)));
 }
 
-/* It is all or nothing with whatever else I ask for. */
+/* A clear combined with other changes is all or nothing. */
 TEST_F(clear_task, all_or_nothing)
 {
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: what DETACH, ATTACH and SET refuse, and why.
+ * Persistent perf events: errors of DETACH, ATTACH and SET.
  */
 #include "persistent.h"
 
@@ -31,7 +31,7 @@ FIXTURE_TEARDOWN_PARENT(detach)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* What was refused left nothing behind, and can still be done right */
+/* After a refusal nothing is left behind, and a valid call still works */
 static void expect_untouched(struct __test_metadata *_metadata, int fd)
 {
 	EXPECT_EQ(0, registry_count("ids"));
@@ -44,7 +44,7 @@ static void expect_untouched(struct __test_metadata *_metadata, int fd)
 	expect_untouched(_metadata, fd);	\
 } while (0)
 
-/* A page with @size bytes of @fill at its end, and nothing behind it */
+/* A page with @size bytes of @fill at its end, and no page after it */
 static void *page_end(char fill, size_t size)
 {
 	size_t page = getpagesize();
@@ -57,7 +57,7 @@ static void *page_end(char fill, size_t size)
 	return p + page - size;
 }
 
-/* What is persistent cannot be detached once more. */
+/* A persistent event cannot be detached again. */
 TEST_F(detach, twice)
 {
 	int id = detach(self->fd);
@@ -69,13 +69,13 @@ TEST_F(detach, twice)
 	EXPECT_EQ(1, registry_count("ids"));
 }
 
-/* A name without an end is none. */
+/* A name without a NUL is refused. */
 TEST_F(detach, name_unterminated)
 {
 	EXPECT_REFUSED(-EFAULT, self->fd, DETACH(self->fd, .name = addr(page_end('a', 10))));
 }
 
-/* The text of an event is at most 255 bytes long. */
+/* A label has at most 255 bytes. */
 TEST_F(detach, label_too_long)
 {
 	char label[PERF_PERSISTENT_LABEL_MAX + 1] = "";
@@ -84,7 +84,7 @@ TEST_F(detach, label_too_long)
 	EXPECT_REFUSED(-EINVAL, self->fd, DETACH(self->fd, .label = addr(label)));
 }
 
-/* So much is kept, whatever is in it. */
+/* A label of the maximal length is kept, with any bytes in it. */
 TEST_F(detach, longest_label)
 {
 	char label[PERF_PERSISTENT_LABEL_MAX] = "";
@@ -96,7 +96,7 @@ TEST_F(detach, longest_label)
 	EXPECT_STREQ(label, a.label);
 }
 
-/* Addresses that are none are told. */
+/* Bad addresses give -EFAULT. */
 TEST_F(detach, bad_address)
 {
 	EXPECT_EQ(-EFAULT, event_ioctl(self->fd, PERF_EVENT_IOC_DETACH, (void *)8));
@@ -104,7 +104,7 @@ TEST_F(detach, bad_address)
 	EXPECT_REFUSED(-EFAULT, self->fd, DETACH(self->fd, .label = 8));
 }
 
-/* A struct that says it is longer than what I have is not read beyond. */
+/* Nothing beyond the end of my memory is read if a struct claims to be longer. */
 TEST_F(detach, struct_unterminated)
 {
 	struct perf_event_detach *d = page_end(0, SIZE);
@@ -113,7 +113,7 @@ TEST_F(detach, struct_unterminated)
 		       event_ioctl(self->fd, sized(PERF_EVENT_IOC_DETACH, SIZE + 8), d));
 }
 
-/* A struct smaller than the first one is a mistake. */
+/* A struct smaller than the first version is refused. */
 TEST_F(detach, struct_too_small)
 {
 	struct perf_event_detach d = {};
@@ -124,7 +124,7 @@ TEST_F(detach, struct_too_small)
 		       event_ioctl(self->fd, sized(PERF_EVENT_IOC_DETACH, SIZE - 8), &d));
 }
 
-/* A newer program may pass a longer struct if it asks for nothing new ... */
+/* A newer program may pass a longer struct if the unknown part is zero ... */
 TEST_F(detach, struct_longer)
 {
 	__u64 longer[SIZE / 8 + 2] = {};
@@ -132,7 +132,7 @@ TEST_F(detach, struct_longer)
 	EXPECT_LT(0, event_ioctl(self->fd, sized(PERF_EVENT_IOC_DETACH, SIZE + 16), longer));
 }
 
-/* ... and is told if it does. */
+/* ... and gets an error if it is not. */
 TEST_F(detach, struct_with_unknown_bits)
 {
 	__u64 longer[SIZE / 8 + 2] = { [SIZE / 8 + 1] = 1 };
@@ -141,21 +141,21 @@ TEST_F(detach, struct_with_unknown_bits)
 		       event_ioctl(self->fd, sized(PERF_EVENT_IOC_DETACH, SIZE + 16), longer));
 }
 
-/* Flags that the kernel does not know are refused. */
+/* Unknown flags are refused. */
 TEST_F(detach, unknown_flag)
 {
 	EXPECT_EQ(-EINVAL, DETACH(self->fd, .flags = 1U << 31));
 	EXPECT_REFUSED(-EINVAL, self->fd, DETACH(self->fd, .flags = 1U << 2));
 }
 
-/* There is no such id to join. */
+/* Joining an unknown id is refused. */
 TEST_F(detach, join_unknown_id)
 {
 	EXPECT_EQ(-ENOENT, DETACH(self->fd, .id = INT_MAX));
 	EXPECT_REFUSED(-ENOENT, self->fd, DETACH(self->fd, .id = UINT_MAX));
 }
 
-/* Who joins does not choose name, time to live and state: they are there. */
+/* A joining event cannot set name, time to live and state of the session. */
 TEST_F(detach, join_cannot_set_up)
 {
 	int other = event_open(&self->attr, -1, self->cpu, -1, 0), id = detach(other);
@@ -168,19 +168,19 @@ TEST_F(detach, join_cannot_set_up)
 	EXPECT_EQ(id, DETACH(self->fd, .id = id, .member = 1));
 }
 
-/* A buffer has a power of two of pages. */
+/* The number of a buffer's pages is a power of two. */
 TEST_F(detach, odd_buffer)
 {
 	EXPECT_REFUSED(-EINVAL, self->fd, DETACH(self->fd, .buffer_pages = 3));
 }
 
-/* There is not that much memory. */
+/* A buffer larger than memory is refused. */
 TEST_F(detach, huge_buffer)
 {
 	EXPECT_REFUSED(-ENOMEM, self->fd, DETACH(self->fd, .buffer_pages = 1U << 31));
 }
 
-/* I cannot have another size than the buffer has that is mapped. */
+/* I cannot choose another size than that of a mapped buffer. */
 TEST_F(detach, other_size_than_mapped)
 {
 	struct ring r = {};
@@ -189,7 +189,7 @@ TEST_F(detach, other_size_than_mapped)
 	EXPECT_REFUSED(-EINVAL, self->fd, DETACH(self->fd, .buffer_pages = 8));
 }
 
-/* A buffer that is overwritten from its start has no start to read from. */
+/* An overwrite buffer that is written forward is refused: it has no start to read from. */
 TEST_F(detach, forward_loop)
 {
 	struct ring r = {};
@@ -200,7 +200,7 @@ TEST_F(detach, forward_loop)
 	expect_untouched(_metadata, self->fd);
 }
 
-/* An event that signals a task at once is no use without the task. */
+/* A sigtrap event is refused: it is of no use without its task. */
 TEST_F(detach, sigtrap)
 {
 	int fd;
@@ -212,7 +212,7 @@ TEST_F(detach, sigtrap)
 	EXPECT_REFUSED(-EINVAL, self->fd, detach(fd));
 }
 
-/* One id keeps events of a CPU, of a task and of both side by side. */
+/* A session can have events of a CPU, of a task, and of a task on a CPU. */
 TEST_F(detach, task)
 {
 	int id = detach(self->fd);
@@ -224,7 +224,7 @@ TEST_F(detach, task)
 	EXPECT_EQ(-EEXIST, DETACH(event_open(&self->attr, 0, self->cpu, -1, 0), .id = id));
 }
 
-/* Raw samples may be kept by whom they may be opened: of his own task's system calls. */
+/* Raw samples can be detached by those who may open them: of system calls of their own task. */
 TEST_F(detach, raw_samples)
 {
 	static const struct {
@@ -263,7 +263,7 @@ TEST_F(detach, raw_samples)
 	}
 }
 
-/* A task and its children write on all CPUs at once: there is no buffer for that. */
+/* A buffer for a task and its children on all CPUs is refused. */
 TEST_F(detach, buffer_for_children)
 {
 	struct answer a;
@@ -279,7 +279,7 @@ TEST_F(detach, buffer_for_children)
 	EXPECT_LT(0, DETACH(event_open(&self->attr, 0, self->cpu, -1, 0), .buffer_pages = 1));
 }
 
-/* attr.persistent is refused for the same events, and opens nothing then. */
+/* attr.persistent is refused for the same events, and no event is opened. */
 TEST_F(detach, persistent_at_open)
 {
 	int next = dup(self->fd);
@@ -293,7 +293,7 @@ TEST_F(detach, persistent_at_open)
 	EXPECT_EQ(1, registry_count("ids"));
 }
 
-/* A sibling is detached into the session of its leader, after it, and into no other. */
+/* A sibling is detached into the session of its leader, after the leader, and into no other. */
 TEST_F(detach, sibling)
 {
 	int sibling = event_open(&self->attr, -1, self->cpu, self->fd, 0), other, id;
@@ -313,7 +313,7 @@ TEST_F(detach, sibling)
 	EXPECT_EQ(2, registry_count("ids"));
 }
 
-/* Bits of the attr that no kernel knows yet are refused. */
+/* Unknown bits of the attr are refused. */
 TEST_F(detach, reserved_attr_bits)
 {
 	__u64 *flags = (__u64 *)&self->attr.read_format + 1;
@@ -332,7 +332,7 @@ TEST_F(detach, reserved_attr_bits)
 	EXPECT_EQ(1, registry_count("ids"));
 }
 
-/* What is not persistent cannot be attached. */
+/* An event that is not persistent cannot be attached. */
 TEST_F(detach, attach_ordinary)
 {
 	EXPECT_REFUSED(-EINVAL, self->fd, attach(self->fd));
@@ -340,7 +340,7 @@ TEST_F(detach, attach_ordinary)
 	EXPECT_EQ(-EINVAL, attach(self->fd));
 }
 
-/* Attaching takes no argument. */
+/* ATTACH takes no argument. */
 TEST_F(detach, attach_argument)
 {
 	int id = detach(self->fd);
@@ -349,7 +349,7 @@ TEST_F(detach, attach_argument)
 	EXPECT_TRUE(registry_has(id));
 }
 
-/* What SET cannot do it refuses, and does no half of it. */
+/* An invalid SET is refused and changes nothing. */
 TEST_F(detach, set)
 {
 	struct answer a;
@@ -373,7 +373,7 @@ TEST_F(detach, set)
 	EXPECT_NE(0, a.info.flags & PERF_PERSISTENT_UNCOMMITTED);
 }
 
-/* SET's struct grows by the same rules. */
+/* SET's struct grows by the same rules as DETACH's. */
 TEST_F(detach, set_longer)
 {
 	const size_t size = sizeof(struct perf_persistent_set), too_small[] = { 0, 8, 48, 56, 63 };
@@ -394,7 +394,7 @@ TEST_F(detach, set_longer)
 				      longer));
 }
 
-/* Holding is for what is persistent, and not through the file that was detached. */
+/* Only persistent events can be held, and not through the file that was detached. */
 TEST_F(detach, hold)
 {
 	EXPECT_EQ(-EINVAL, hold(self->fd));

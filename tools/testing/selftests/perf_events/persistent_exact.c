@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: what the counters of a CPU count, to the last instruction.
- * Those of an emulated CPU do not miss any.
+ * Persistent perf events: counters of a CPU are exact to the last instruction.
+ * Counters of an emulated CPU do not miss any.
  */
 #include "persistent_task.h"
 
@@ -38,7 +38,7 @@ FIXTURE_VARIANT_ADD(process, killed) {
 	.cpu = ANY_CPU, .user = true, .kernel = true, .killed = true
 };
 
-/* A process whose instructions are counted from the program on that it executes */
+/* A process whose instructions are counted from its next exec on */
 FIXTURE_SETUP(process)
 {
 	if (!has_event(INSTRUCTIONS))
@@ -76,7 +76,7 @@ static int open_target(const struct perf_event_attr *attr, struct target *t, int
 				      target_end(&self->target));			\
 } while (0)
 
-/* What a process left behind is, to the last instruction, what one kept open counts. */
+/* The count after the process has exited is exactly that of an event that was kept open. */
 TEST_F(process, finished)
 {
 	int kept, closed, id;
@@ -103,7 +103,7 @@ TEST_F(process, finished)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, state_of(reopen(id)));
 }
 
-/* Nobody's reading, stopping or asking changes what others count. */
+/* Reopening, reading or querying an event does not change the counts of others. */
 TEST_F(process, looked_at)
 {
 	int kept = open_target(&self->attr, &self->target, variant->cpu), id, i;
@@ -120,7 +120,7 @@ TEST_F(process, looked_at)
 	EXPECT_EQ(count(kept), count(reopen(id)));
 }
 
-/* Instructions of the user's and of the kernel's are counted apart, and are all there are. */
+/* User and kernel instructions are counted separately and add up to the total. */
 TEST_F(process, excluded)
 {
 	__u64 counts[3];

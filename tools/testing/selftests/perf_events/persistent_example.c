@@ -38,7 +38,7 @@ static int event_open(struct perf_event_attr *attr, int cpu, unsigned long flags
 	return syscall(__NR_perf_event_open, attr, -1, cpu, -1, flags | PERF_FLAG_FD_CLOEXEC);
 }
 
-/* An instance on every CPU that is present, also on those that are offline now */
+/* Create an instance on every present CPU, also on those that are offline */
 static int start(void)
 {
 	struct perf_event_attr attr = {
@@ -83,7 +83,7 @@ static int reopen(int type, int id, unsigned int instance)
 	return event_open(&attr, -1, 0);
 }
 
-/* With a list of all instances, if there is room for some */
+/* Query the session, with a list of all instances if @list has room for some */
 static void query(int view, struct perf_persistent_query *q, void *list, unsigned int room)
 {
 	*q = (struct perf_persistent_query) { .instances = addr(list), .nr_instances = room };
@@ -104,9 +104,9 @@ struct sample {
 };
 
 /*
- * Print the newest records of an overwrite buffer. It is written backward, so the copy
- * begins with the newest one, and whatever was begun while it was made may have
- * overwritten the end of it.
+ * Print the newest records of an overwrite buffer. It is written backward: the copy
+ * starts with the newest record, and records that were started during the copy may
+ * have overwritten its end.
  */
 static int dump(int view)
 {
@@ -171,11 +171,11 @@ int main(void)
 		samples = dump(view);
 	}
 
-	/* When this returns, nothing is counted or written any more, on any CPU. */
+	/* When this returns, no CPU counts or writes any more. */
 	set(view, PERF_PERSISTENT_SET_DISABLE | PERF_PERSISTENT_SET_MARK, 0, "disabled");
 	check(read(view, before, sizeof(before)), "read");
 
-	/* The whole session through one descriptor */
+	/* One descriptor for the whole session */
 	query(view, &q, NULL, 0);
 	nr = q.nr_instances;
 	list = calloc(nr, sizeof(*list));

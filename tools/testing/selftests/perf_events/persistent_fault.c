@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: whatever fails on the way, nothing is left of it.
+ * Persistent perf events: a call that fails half-way leaves nothing behind.
  *
- * /proc/self/fail-nth lets the first, second, ... allocation or copy of a call
- * fail, until it runs to its end. The user may have just what he needs, so that
- * he could not go on if anything was still counted or charged.
+ * /proc/self/fail-nth fails the first, second, ... allocation or copy of a
+ * call, until the call runs to its end. The user's limits allow just what the
+ * test needs, so a leaked count or charge makes the next attempt fail.
  */
 #include <signal.h>
 
@@ -26,7 +26,7 @@ static const struct {
 	{ "/sys/kernel/debug/fail_usercopy/verbose", "0" },
 };
 
-/* What the steps work on */
+/* The objects that the steps work on */
 struct target {
 	struct perf_event_attr	attr;
 	struct ring		ring;
@@ -82,7 +82,7 @@ FIXTURE_TEARDOWN_PARENT(fault)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* What all ids consist of, for comparing */
+/* The parts of all sessions, as a text to compare */
 static void registry_state(char *state, size_t size)
 {
 	static const char * const files[] = { "instances", "members", "buffer_bytes" };
@@ -113,7 +113,7 @@ static void inject(int fail_nth, int nth)
 	pwrite(fail_nth, buf, snprintf(buf, sizeof(buf), "%d", nth), 0);
 }
 
-/* Whether something failed since; nothing does from now on */
+/* True if a failure was injected since; stops the injection */
 static bool injected(int fail_nth)
 {
 	char buf[16] = "";
@@ -127,7 +127,7 @@ static bool injected(int fail_nth)
 
 typedef int (*step_t)(struct target *t);
 
-/* How many failures it took until the step ran to its end */
+/* Run a step until it succeeds; returns the number of failures */
 static int walk(struct __test_metadata *_metadata, int fail_nth, struct target *t,
 		step_t step, step_t undo)
 {
@@ -287,13 +287,13 @@ static int is_cleared(int fd)
 #define OLD_PERIOD	1
 #define NEW_PERIOD	10
 #define CALLS		100
-/* Those of users say whose they are. */
+/* Names of unprivileged users have a prefix. */
 #define NEW_NAME	"u1000-other"
 
-/* By the samples of a loop, which goes on from its head downward */
+/* Found by the samples in an overwrite buffer, whose head moves downward */
 static int has_new_period(int fd)
 {
-	/* With the identifier, the task and the time */
+	/* A sample also has the identifier, the task and the time. */
 	size_t size = sizeof(struct perf_event_header) + 3 * sizeof(__u64);
 	struct answer before, after;
 
@@ -303,11 +303,11 @@ static int has_new_period(int fd)
 	if (query(fd, &after))
 		return -1;
 
-	/* The first samples are by the period before. */
+	/* The first samples are taken with the old period. */
 	return before.info.buffer_head - after.info.buffer_head < CALLS / 2 * size;
 }
 
-/* Or one of the two alone */
+/* -1 if only one of the two changed */
 static int has_new_period_and_name(int fd)
 {
 	int period = has_new_period(fd);
@@ -322,7 +322,7 @@ static int has_new_period_and_name(int fd)
 #define OLD_FILTER	"common_pid == 1"
 #define NEW_FILTER	"common_pid == 2"
 
-/* Or it has neither of the two */
+/* -1 if the filter is neither of the two */
 static int has_new_filter(int fd)
 {
 	char text[64] = "";
@@ -336,7 +336,7 @@ static int has_new_filter(int fd)
 	return !strcmp(text, NEW_FILTER) ? 1 : -1;
 }
 
-/* What was done to a session is done to both instances, or to none; nothing fails while I look */
+/* Both instances were changed, or none if the call failed; the check itself cannot fail */
 static int all_or_none(struct target *t, int ret, int (*is_done)(int fd))
 {
 	int one, other;
@@ -357,7 +357,7 @@ static int hold_all(struct target *t)
 	return all_or_none(t, hold(t->reopened), is_held);
 }
 
-/* A new view, so that the next one finds none held */
+/* Open a new view, so that the next step finds nothing held */
 static int let_go(struct target *t)
 {
 	close(t->reopened);
@@ -389,7 +389,7 @@ static int clear_all(struct target *t)
 	return all_or_none(t, SET(t->reopened, .flags = PERF_PERSISTENT_SET_CLEAR), is_cleared);
 }
 
-/* What can be cleared */
+/* Count something that can be cleared */
 static int count_again(struct target *t)
 {
 	int ret = session_enable(t->reopened);
@@ -449,7 +449,7 @@ static int map_for_reading(struct target *t)
 	return ring_map(&t->ring, t->reopened, PAGES, PROT_READ);
 }
 
-/* An event of this process, with its buffer or with its children instead of one */
+/* An event of this process, with a buffer, or with its children and no buffer */
 static int open_for_task(struct target *t, bool inherit)
 {
 	t->attr.inherit = inherit;
@@ -466,13 +466,13 @@ static int detach_again(struct target *t)
 	return t->id < 0 ? t->id : 0;
 }
 
-/* An event detached with every part there is: all of it, or nothing. */
+/* Detaching an event with all optional fields. */
 TEST_F(fault, detach_all_parts)
 {
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, detach_all_parts, attach_fd));
 }
 
-/* An event detached with its defaults. */
+/* Detaching an event with defaults. */
 TEST_F(fault, detach_default)
 {
 	ASSERT_EQ(0, become(0));
@@ -482,41 +482,41 @@ TEST_F(fault, detach_default)
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, detach_default, attach_fd));
 }
 
-/* An event with a mapped buffer. */
+/* Detaching an event with a mapped buffer. */
 TEST_F(fault, detach_mapped)
 {
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, detach_mapped, attach_fd));
 }
 
-/* A second event for an id. */
+/* Joining a session with a second event. */
 TEST_F(fault, join)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, join, attach_other));
 }
 
-/* An event persistent as it is opened. */
+/* Opening an event with attr.persistent. */
 TEST_F(fault, open_persistent)
 {
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target,
 			  open_persistent, attach_and_close));
 }
 
-/* An event opened by id. */
+/* Opening an event by id. */
 TEST_F(fault, reopen)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, open_by_id, close_reopened));
 }
 
-/* A consumer's mapping; a half one does not lock others out. */
+/* Mapping as a consumer; a failed attempt does not lock others out. */
 TEST_F(fault, map)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, map, unmap));
 }
 
-/* A reader's mapping. */
+/* Mapping as a reader. */
 TEST_F(fault, map_for_reading)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
@@ -524,14 +524,14 @@ TEST_F(fault, map_for_reading)
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, map_for_reading, unmap));
 }
 
-/* An event of a task, with a buffer. */
+/* Detaching an event of a task, with a buffer. */
 TEST_F(fault, detach_task)
 {
 	ASSERT_EQ(0, open_for_task(&self->target, false));
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, detach_all_parts, attach_fd));
 }
 
-/* An event of a task with its children. */
+/* Detaching an event of a task with its children. */
 TEST_F(fault, detach_inherited)
 {
 	pid_t child;
@@ -546,7 +546,7 @@ TEST_F(fault, detach_inherited)
 	ASSERT_EQ(child, waitpid(child, NULL, 0));
 }
 
-/* A new name: it has the old one as long as that is not done, and never both. */
+/* Renaming: a session has its old name until it has the new one, and never both. */
 TEST_F(fault, rename)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
@@ -555,14 +555,14 @@ TEST_F(fault, rename)
 			  rename_to_default, rename_back));
 }
 
-/* An event opened by id with a window of its own. */
+/* Opening a view with a count of its own. */
 TEST_F(fault, view)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, open_view, close_reopened));
 }
 
-/* A session that is held: all of it, or nothing. */
+/* Holding a session: all of its instances, or none. */
 TEST_F(fault, hold)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
@@ -571,7 +571,7 @@ TEST_F(fault, hold)
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, hold_all, let_go));
 }
 
-/* One that is disabled. */
+/* Disabling a session. */
 TEST_F(fault, disable)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
@@ -580,7 +580,7 @@ TEST_F(fault, disable)
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, disable_all, enable_all));
 }
 
-/* One that is enabled. */
+/* Enabling a session. */
 TEST_F(fault, enable)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
@@ -590,7 +590,7 @@ TEST_F(fault, enable)
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, enable_all, disable_all));
 }
 
-/* One that is cleared. */
+/* Clearing a session. */
 TEST_F(fault, clear)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
@@ -600,12 +600,12 @@ TEST_F(fault, clear)
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, clear_all, count_again));
 }
 
-/* Two tracepoints instead of the clocks */
+/* Use two tracepoints instead of the clocks. */
 static int open_tracepoints(struct target *t, bool sampling)
 {
 	int err;
 
-	/* Who reads the number of the tracepoint needs more rights than who opens it. */
+	/* Reading the id of the tracepoint needs more rights than opening it. */
 	err = become(0);
 	t->attr = sampling ? sampling_attr(TRACEPOINT) : event_attr(TRACEPOINT);
 	t->attr.write_backward = sampling;
@@ -618,7 +618,7 @@ static int open_tracepoints(struct target *t, bool sampling)
 	return err;
 }
 
-/* One that gets another period. */
+/* Changing the period of a session. */
 TEST_F(fault, period)
 {
 	pin(0);
@@ -628,7 +628,7 @@ TEST_F(fault, period)
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, set_period, set_old_period));
 }
 
-/* One that gets another period and another name: both, or neither. */
+/* Changing period and name of a session: both, or neither. */
 TEST_F(fault, period_and_name)
 {
 	pin(0);
@@ -639,7 +639,7 @@ TEST_F(fault, period_and_name)
 			  set_old_period_and_name));
 }
 
-/* One whose tracepoints get another filter. */
+/* Changing the filter of a session's tracepoints. */
 TEST_F(fault, filter)
 {
 	struct target *t = &self->target;
@@ -652,35 +652,35 @@ TEST_F(fault, filter)
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, t, set_filter, set_old_filter));
 }
 
-/* One in which a mark is made. */
+/* Making a mark in a session. */
 TEST_F(fault, mark)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, mark, nothing));
 }
 
-/* And one that gets another mode. */
+/* Changing the mode of a session. */
 TEST_F(fault, mode)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, change_mode, nothing));
 }
 
-/* A question with everything that can be asked. */
+/* Querying everything that can be queried. */
 TEST_F(fault, query)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
 	EXPECT_LT(0, walk(_metadata, self->fail_nth, &self->target, ask, nothing));
 }
 
-/* Attaching does not fail for want of memory. */
+/* Attaching never fails for lack of memory. */
 TEST_F(fault, attach)
 {
 	ASSERT_EQ(0, detach_again(&self->target));
 	EXPECT_LE(0, walk(_metadata, self->fail_nth, &self->target, attach_fd, detach_again));
 }
 
-/* A new time to live. */
+/* Changing the time to live. */
 TEST_F(fault, set)
 {
 	ASSERT_EQ(0, detach_again(&self->target));

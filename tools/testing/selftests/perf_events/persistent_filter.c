@@ -19,10 +19,10 @@ enum { HERE, THERE, SECOND, NO_TRACEPOINT, INSTANCES };
 
 static const __u32 members[INSTANCES] = { 0, 0, 1, 2 };
 
-/* A member that only one test has */
+/* A member that only one test adds */
 #define FUNCTIONS	3
 
-/* What an instance counts of the calls that the test makes: N with 1, 2 * N with 2 */
+/* The count of the test's calls: N with 1, 2 * N with 2 */
 enum { NONE = 0, ONES = N, TWOS = 2 * N, BOTH = 3 * N };
 
 static void call(void)
@@ -119,7 +119,7 @@ static void expect_counts(struct __test_metadata *_metadata, const int *fds,
 #define EXPECT_COUNTS(here, there, second)	\
 	expect_counts(_metadata, self->fds, here, there, second)
 
-/* Of all of them */
+/* Expect the filter in all instances */
 #define EXPECT_FILTERS(text) do {						\
 	int _i;									\
 										\
@@ -128,7 +128,7 @@ static void expect_counts(struct __test_metadata *_metadata, const int *fds,
 	EXPECT_STREQ("", filter_of(self->fds[NO_TRACEPOINT]));			\
 } while (0)
 
-/* I set a filter, replace it and remove it while all count, and exactly what it says is counted. */
+/* I set, replace and remove a filter while all instances count, and the counts are exact. */
 TEST_F(filter, while_it_counts)
 {
 	EXPECT_COUNTS(BOTH, BOTH, BOTH);
@@ -148,7 +148,7 @@ TEST_F(filter, while_it_counts)
 	EXPECT_COUNTS(BOTH, BOTH, BOTH);
 }
 
-/* A filter can be that of one member, wherever it is measured. */
+/* One member can have a filter, on every CPU that it measures. */
 TEST_F(filter, one_member)
 {
 	ASSERT_EQ(0, FILTER(self->view, "pid == 1", .member = 1));
@@ -162,7 +162,7 @@ TEST_F(filter, one_member)
 	EXPECT_EQ(-ENOENT, FILTER(self->view, "", .member = 4));
 }
 
-/* A text that fits one tracepoint and not another changes neither. */
+/* A text that is valid for only one of two tracepoints changes neither. */
 TEST_F(filter, all_or_none)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -179,7 +179,7 @@ TEST_F(filter, all_or_none)
 	EXPECT_FILTERS("__syscall_nr >= 0");
 }
 
-/* An event that is no tracepoint has no filter to be changed, not even to none. */
+/* Any filter for an event that is no tracepoint is refused, also an empty one. */
 TEST_F(filter, no_tracepoint)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -193,7 +193,7 @@ TEST_F(filter, no_tracepoint)
 	EXPECT_COUNTS(BOTH, BOTH, BOTH);
 }
 
-/* When the text is no filter, the old one stays, and nothing else is done. */
+/* With an invalid filter, the old one stays, and nothing else is changed. */
 TEST_F(filter, bad_text)
 {
 	static const char * const texts[] = {
@@ -220,7 +220,7 @@ TEST_F(filter, bad_text)
 	free(too_long);
 }
 
-/* The event of functions has its filter elsewhere: no other is accepted, nor none. */
+/* A function event keeps its filter elsewhere: any filter is refused, also an empty one. */
 TEST_F(filter, of_functions)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -241,7 +241,7 @@ TEST_F(filter, of_functions)
 	EXPECT_FILTERS("pid == 1");
 }
 
-/* The same if there is none to be read. */
+/* The same with an address that cannot be read. */
 TEST_F(filter, bad_address)
 {
 	char *end = (char *)mmap(NULL, 2 * getpagesize(), PROT_READ | PROT_WRITE,
@@ -259,7 +259,7 @@ TEST_F(filter, bad_address)
 	EXPECT_FILTERS("pid == 1");
 }
 
-/* What else I ask for is done with it, or the filter is not changed either. */
+/* A filter with other changes is all or nothing. */
 TEST_F(filter, with_more)
 {
 	struct answer a;
@@ -284,7 +284,7 @@ TEST_F(filter, with_more)
 	EXPECT_COUNTS(TWOS, TWOS, TWOS);
 }
 
-/* A filter that the event had before is replaced as any other. */
+/* A filter that was set before DETACH is replaced like any other. */
 TEST_F(filter, from_before)
 {
 	struct perf_event_attr attr = getsid_attr();
@@ -302,7 +302,7 @@ TEST_F(filter, from_before)
 	expect_counts(_metadata, fds, TWOS, TWOS, TWOS);
 	EXPECT_STREQ("pid == 2", filter_of(fds[1]));
 
-	/* The event's own ioctl sets one where there is none, as ever. */
+	/* The event's own ioctl sets a filter only if there is none, as ever. */
 	EXPECT_EQ(-EEXIST, event_ioctl(fds[0], PERF_EVENT_IOC_SET_FILTER, "pid == 1"));
 	ASSERT_EQ(0, FILTER(fds[0], ""));
 	ASSERT_EQ(0, event_ioctl(fds[0], PERF_EVENT_IOC_SET_FILTER, "pid == 1"));
@@ -311,7 +311,7 @@ TEST_F(filter, from_before)
 	expect_counts(_metadata, fds, TWOS, TWOS, TWOS);
 }
 
-/* It stays with an event that is attached. */
+/* An attached event keeps the filter. */
 TEST_F(filter, attached)
 {
 	ASSERT_EQ(0, FILTER(self->view, "pid == 1"));
@@ -322,7 +322,7 @@ TEST_F(filter, attached)
 	EXPECT_COUNTS(ONES, TWOS, TWOS);
 }
 
-/* What I set while its CPU is away is in force when it is back. */
+/* A filter that I set while the CPU is offline is in force when it is back. */
 TEST_F(filter, while_offline)
 {
 	ASSERT_EQ(0, FILTER(self->view, "pid == 1"));
@@ -333,7 +333,7 @@ TEST_F(filter, while_offline)
 	EXPECT_COUNTS(TWOS, TWOS, TWOS);
 }
 
-/* When I am told that it is set, what it excludes is not counted any more on any CPU. */
+/* When SET returns, excluded events are no longer counted on any CPU. */
 TEST_F(filter, at_once)
 {
 	pid_t child = fork();
@@ -380,7 +380,7 @@ FIXTURE_VARIANT_ADD(children, one_cpu) { .cpu = 0 };
 #define WAIT(n)	eventually(__atomic_load_n(self->turn, __ATOMIC_ACQUIRE) == (n))
 #define PASS(n)	__atomic_store_n(self->turn, n, __ATOMIC_RELEASE)
 
-/* A process and its child, which call when it is their turn */
+/* A process and its child, which make calls in turn */
 FIXTURE_SETUP(children)
 {
 	struct perf_event_attr attr = getsid_attr();
@@ -408,7 +408,7 @@ FIXTURE_SETUP(children)
 		PASS(4);
 		if (!WAIT(5))
 			_exit(1);
-		/* One that is born with the filter */
+		/* A grandchild inherits the filter. */
 		if (fork())
 			_exit(0);
 		call();
@@ -430,7 +430,7 @@ FIXTURE_TEARDOWN_PARENT(children)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* The children of a task have the filter that the task gets, also when the task is gone. */
+/* The children of a task get the new filter too, also when the task is gone. */
 TEST_F(children, follow)
 {
 	int status;
@@ -452,7 +452,7 @@ TEST_F(children, follow)
 	EXPECT_EQ(ONES + 2 * TWOS, count(self->view));
 }
 
-/* When all of them have exited, there is nothing that could be changed. */
+/* When all of them have exited, there is no filter to change. */
 TEST_F(children, exited)
 {
 	ASSERT_EQ(0, kill(self->child, SIGKILL));
@@ -493,7 +493,7 @@ FIXTURE_TEARDOWN_PARENT(rights)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* To set a filter takes the right to control: not the one to read, nor the one to hold. */
+/* To set a filter takes the right to control, not just to read or to hold. */
 TEST_F(rights, control)
 {
 	__u32 bits;
@@ -509,7 +509,7 @@ TEST_F(rights, control)
 		EXPECT_EQ(err, FILTER(self->fd, "pid == 2"));
 		EXPECT_EQ(err, SET(self->view, .flags = FILTER_OR(HOLD),
 				   .filter = addr("pid == 2")));
-		/* Of what there is I am told no more than that I may not. */
+		/* -EACCES comes before any error about the filter. */
 		EXPECT_EQ(err ?: -EINVAL, FILTER(self->view, "nosuch == 1"));
 
 		ASSERT_EQ(0, become_in(USER, GROUP, GROUP));
@@ -517,7 +517,7 @@ TEST_F(rights, control)
 	}
 }
 
-/* It takes the right to every instance, as all control of a session does. */
+/* A filter takes the right to every instance, as all control of a session does. */
 TEST_F(rights, every_instance)
 {
 	self->attr.sample_period = 1;

@@ -15,7 +15,7 @@ FIXTURE(group)
 	int			id;
 };
 
-/* The orders in which the leader, 0, and its siblings are closed, or detached */
+/* The order in which the leader, 0, and its siblings are closed or detached */
 FIXTURE_VARIANT(group)
 {
 	int			order[SIZE];
@@ -48,7 +48,7 @@ FIXTURE_VARIANT_ADD(group, cycles_inherit) {
 	.order = { 0, 2, 1 }, .cpu = ANY_CPU, .inherit = true, .second = CYCLES
 };
 
-/* Two count what is driven, and one between them that time passes */
+/* Two events count what is driven; the one between them counts time */
 FIXTURE_SETUP(group)
 {
 	struct perf_event_attr attr;
@@ -81,7 +81,7 @@ FIXTURE_TEARDOWN_PARENT(group)
 /* The group as a whole, through its leader */
 #define GROUP_OF(id)	VIEW(id, 0, .read_format = PERF_FORMAT_GROUP)
 
-/* All of them in one id; the leader first, as it has to be */
+/* Detach all into one session; the leader first, as required */
 #define DETACH_ALL() do {								\
 	int _i;										\
 											\
@@ -98,7 +98,7 @@ FIXTURE_TEARDOWN_PARENT(group)
 		close(self->fd[variant->order[_i]]);	\
 } while (0)
 
-/* The counts of a group of @nr, as a reader of its leader gets them */
+/* The counts of a group of @nr, read through its leader */
 #define EXPECT_GROUP(leader, nr, n) do {					\
 	__u64 _v[8] = {}, _nr = (nr), _n = (n);					\
 										\
@@ -111,7 +111,7 @@ FIXTURE_TEARDOWN_PARENT(group)
 	}									\
 } while (0)
 
-/* It stays a group, in whatever order it is closed. */
+/* A group stays a group, in whatever order its files are closed. */
 TEST_F(group, closed)
 {
 	int i, fd;
@@ -128,7 +128,7 @@ TEST_F(group, closed)
 	EXPECT_GROUP(GROUP_OF(self->id), SIZE, (SIZE + 1) * N);
 }
 
-/* A sibling is detached after its leader and with it, in whatever order I try. */
+/* Siblings are detached after their leader, into its session, in whatever order I try. */
 TEST_F(group, detached)
 {
 	int i, nr;
@@ -154,7 +154,7 @@ TEST_F(group, detached)
 	EXPECT_EQ(1, registry_count("ids"));
 }
 
-/* I am told who leads and who follows. */
+/* I am told which event leads and which events follow. */
 TEST_F(group, query)
 {
 	struct answer a;
@@ -172,7 +172,7 @@ TEST_F(group, query)
 	EXPECT_LE(0, reopen_at(self->id, self->target.tid, variant->cpu));
 }
 
-/* What the group counted stays together when the target is gone. */
+/* The counts of a group can be read as one when the target is gone. */
 TEST_F(group, tombstone)
 {
 	struct answer a;
@@ -196,7 +196,7 @@ TEST_F(group, tombstone)
 	EXPECT_FALSE(registry_has(self->id));
 }
 
-/* The same if it is closed only then. */
+/* The same if its files are closed after that. */
 TEST_F(group, tombstone_closed)
 {
 	int i, fd, n = N;
@@ -215,7 +215,7 @@ TEST_F(group, tombstone_closed)
 	}
 }
 
-/* It is attached siblings first, and then works until it is closed. */
+/* Siblings are attached before their leader; then the group works until it is closed. */
 TEST_F(group, attached)
 {
 	int i;
@@ -234,7 +234,7 @@ TEST_F(group, attached)
 	CLOSE_ALL();
 }
 
-/* The same of the dead. */
+/* The same after the target has exited. */
 TEST_F(group, attached_dead)
 {
 	int i;
@@ -253,7 +253,7 @@ TEST_F(group, attached_dead)
 	EXPECT_EQ(0, registry_count("ids"));
 }
 
-/* Siblings that I did not detach end when I close them; the leader goes on alone. */
+/* Siblings that are not detached end when I close them; the leader goes on alone. */
 TEST_F(group, leader_alone)
 {
 	self->id = detach(self->fd[0]);
@@ -263,7 +263,7 @@ TEST_F(group, leader_alone)
 	EXPECT_EQ(N, count(reopen(self->id)));
 }
 
-/* And one that I detached goes on with it when the other is closed. */
+/* A detached sibling goes on with the leader when the other sibling is closed. */
 TEST_F(group, one_sibling)
 {
 	self->id = detach(self->fd[0]);
@@ -273,7 +273,7 @@ TEST_F(group, one_sibling)
 	EXPECT_GROUP(GROUP_OF(self->id), 2, N);
 }
 
-/* The group is turned off and on as one, through the file of its leader ... */
+/* A group is disabled and enabled as one, through the file of its leader ... */
 TEST_F(group, control)
 {
 	DETACH_ALL();
@@ -286,7 +286,7 @@ TEST_F(group, control)
 	EXPECT_GROUP(self->fd[0], SIZE, N);
 }
 
-/* ... and with the session, through any. */
+/* ... and with the session, through any file. */
 TEST_F(group, control_session)
 {
 	int fd;
@@ -302,7 +302,7 @@ TEST_F(group, control_session)
 	EXPECT_GROUP(fd, SIZE, N);
 }
 
-/* Its time to live ends all of it at once. */
+/* The time to live ends the whole group at once. */
 TEST_F(group, time_to_live)
 {
 	struct answer a;
@@ -320,7 +320,7 @@ TEST_F(group, time_to_live)
 	CLOSE_ALL();
 }
 
-/* A program with more rights ends the whole group, with its counts. */
+/* Exec of a setuid program ends the whole group, with its counts. */
 TEST_F(group, setuid_program)
 {
 	DETACH_ALL();

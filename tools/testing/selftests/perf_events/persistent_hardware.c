@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: the counters of a CPU, of which there are few.
+ * Persistent perf events: hardware counters, of which a CPU has few.
  */
 #include "persistent.h"
 
@@ -8,7 +8,7 @@
 #define N		100
 #define TIMES		(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
 
-/* As read with TIMES */
+/* The result of read() with TIMES */
 struct counted {
 	__u64	value;
 	__u64	enabled;
@@ -19,7 +19,7 @@ FIXTURE(counters)
 {
 	struct registry		registry;
 	struct perf_event_attr	attr;
-	int			nr;		/* how many there are for cycles */
+	int			nr;		/* number of counters for cycles */
 	int			ids[2 * COUNTERS];
 	int			holders[2 * COUNTERS];
 };
@@ -29,13 +29,13 @@ static int open_on(struct perf_event_attr attr, int cpu, int leader)
 	return event_open(&attr, -1, cpu, leader, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* One that is read so, of an instance */
+/* Open a view of an instance, with TIMES */
 static int open_times(int id, __u32 nr)
 {
 	return VIEW(id, nr, .read_format = TIMES);
 }
 
-/* Of the size of struct counted, 0 if it is in error state, or -errno */
+/* Returns the size of struct counted, 0 in error state, or -errno */
 static int read_counted(int fd, struct counted *c)
 {
 	memset(c, 0, sizeof(*c));
@@ -54,7 +54,7 @@ static bool counts(int fd)
 	return before.value < after.value && before.running < after.running;
 }
 
-/* The same of a persistent event, which nobody keeps open */
+/* The same for an instance that nobody has open */
 static bool instance_counts(int id, __u32 nr)
 {
 	int fd = open_times(id, nr);
@@ -70,7 +70,7 @@ static bool id_counts(int id)
 	return instance_counts(id, 0);
 }
 
-/* An event that has its counter at once and for good, or is in error state */
+/* A pinned event gets its counter at once and for good, or is in error state */
 static int open_pinned(struct perf_event_attr attr)
 {
 	attr.pinned = 1;
@@ -85,7 +85,7 @@ static bool has_counter(int fd)
 	return read_counted(fd, &c) == sizeof(c);
 }
 
-/* How many pinned events can be there on CPU 0 */
+/* The number of pinned events that fit on CPU 0 */
 static int count_counters(const struct perf_event_attr *attr)
 {
 	int fds[COUNTERS + 1], nr = 0, i;
@@ -117,7 +117,7 @@ FIXTURE_TEARDOWN_PARENT(counters)
 	hot_teardown(_metadata, &self->registry);
 }
 
-/* So many events without a process, each an id */
+/* Detach @nr events, each into a session of its own, and close them */
 #define DETACH_MANY(n, open) do {				\
 	int _i, _fd;						\
 								\
@@ -129,10 +129,10 @@ FIXTURE_TEARDOWN_PARENT(counters)
 	}							\
 } while (0)
 
-/* Persistent events have all counters, and keep them. */
+/* Persistent events take all counters, and keep them. */
 #define TAKE_ALL()	DETACH_MANY(self->nr, open_pinned(self->attr))
 
-/* A counter that a persistent event has is no one else's until the event ends. */
+/* The counter of a persistent event is not available to others until the event ends. */
 TEST_F(counters, taken)
 {
 	int i, fd;
@@ -148,7 +148,7 @@ TEST_F(counters, taken)
 	EXPECT_FALSE(has_counter(open_pinned(self->attr)));
 }
 
-/* One that must have a counter and gets none is listed so, reads as ever, and can try again. */
+/* A pinned event without a counter is in error state, reads 0 bytes, and can be enabled again. */
 TEST_F(counters, error)
 {
 	struct answer a;
@@ -176,7 +176,7 @@ TEST_F(counters, error)
 	EXPECT_TRUE(counts(view));
 }
 
-/* Holding an event lends its counter to somebody; then it has it back. */
+/* A held event lends its counter to others, and gets it back. */
 TEST_F(counters, lent)
 {
 	int holder, other;
@@ -196,7 +196,7 @@ TEST_F(counters, lent)
 	EXPECT_FALSE(has_counter(open_pinned(self->attr)));
 }
 
-/* It has it back at once, though somebody else has it yet, who came later. */
+/* A released event has its counter back at once, though a later event has it. */
 TEST_F(counters, taken_back)
 {
 	int holder, other;
@@ -211,7 +211,7 @@ TEST_F(counters, taken_back)
 	EXPECT_FALSE(has_counter(other));
 }
 
-/* More events than counters take turns, and each stands for all of the time. */
+/* More events than counters take turns, and their scaled counts agree */
 static void expect_turns(struct __test_metadata *_metadata, const int *ids, int n)
 {
 	struct counted before[2 * COUNTERS], c;
@@ -224,7 +224,7 @@ static void expect_turns(struct __test_metadata *_metadata, const int *ids, int 
 		ASSERT_EQ(sizeof(c), read_counted(fds[i], &before[i]));
 	}
 
-	/* Each has run for as long as some turns take */
+	/* Each has run for some turns. */
 	EXPECT_TRUE(eventually(({
 		drive(CYCLES, N);
 		for (i = behind = 0; i < n; i++) {
@@ -251,7 +251,7 @@ static void expect_turns(struct __test_metadata *_metadata, const int *ids, int 
 	EXPECT_GT(3 * least, most);
 }
 
-/* With more events than counters, all get their turns, and scaled counts are right. */
+/* With more events than counters, all get turns, and scaled counts are right. */
 TEST_F(counters, multiplexed)
 {
 	int n = 2 * self->nr;
@@ -261,7 +261,7 @@ TEST_F(counters, multiplexed)
 	expect_turns(_metadata, self->ids, n);
 }
 
-/* They give them up while somebody needs them, and take turns again. */
+/* They release the counters to a reservation, and take turns again. */
 TEST_F(counters, reserved)
 {
 	int n = 2 * self->nr, i, fds[COUNTERS];
@@ -286,7 +286,7 @@ TEST_F(counters, reserved)
 	expect_turns(_metadata, self->ids, n);
 }
 
-/* They take turns again on a CPU that has been away. */
+/* They take turns again on a CPU that was offline. */
 TEST_F(counters, multiplexed_hotplug)
 {
 	int n = 2 * self->nr, i;
@@ -303,7 +303,7 @@ TEST_F(counters, multiplexed_hotplug)
 	expect_turns(_metadata, self->ids, n);
 }
 
-/* What must have its counter has it on a CPU that has been away, and before others. */
+/* A pinned event has its counter again, before others, when its CPU is back. */
 TEST_F(counters, pinned_hotplug)
 {
 	int i, other;
@@ -319,7 +319,7 @@ TEST_F(counters, pinned_hotplug)
 		EXPECT_TRUE(id_counts(self->ids[i]));
 }
 
-/* So many siblings as a leader takes, and why it takes no more */
+/* Add siblings until one is refused, and return why */
 static int fill_group(const struct perf_event_attr *attr, bool persistent, int *err)
 {
 	int leader = open_on(*attr, 0, -1), fd, id = 0, n = 0;
@@ -398,7 +398,7 @@ TEST_F(counters, group_waits)
 		EXPECT_TRUE(instance_counts(id, i));
 }
 
-/* One that wants the CPU's counters for itself has them, until it is held. */
+/* An exclusive event has the CPU's counters for itself, until it is held. */
 TEST_F(counters, exclusive)
 {
 	int other, holder;
@@ -419,7 +419,7 @@ TEST_F(counters, exclusive)
 	EXPECT_TRUE(id_counts(self->ids[0]));
 }
 
-/* Two of that sort take turns, and are never there at the same time. */
+/* Two exclusive events take turns, and never count at the same time. */
 TEST_F(counters, exclusive_take_turns)
 {
 	struct counted first, second;

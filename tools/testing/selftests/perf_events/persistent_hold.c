@@ -85,7 +85,7 @@ static void expect_held(struct __test_metadata *_metadata, enum event event, int
 	EXPECT_EQ(PERF_PERSISTENT_STATE_HELD, state_of(fd));
 }
 
-/* It stops when I say so, and goes on when I close. */
+/* A held event stops, and goes on when I close the file. */
 TEST_F(hold, until_closed)
 {
 	int fd = reopen(self->id);
@@ -97,7 +97,7 @@ TEST_F(hold, until_closed)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* What was counted before is there. */
+/* A held event keeps its count. */
 TEST_F(hold, keeps_its_count)
 {
 	int fd = reopen(self->id);
@@ -113,7 +113,7 @@ TEST_F(hold, keeps_its_count)
 	EXPECT_EQ(count(fd), count(reopen(self->id)));
 }
 
-/* Saying it twice is as good as saying it once. */
+/* Holding twice through one file is the same as once. */
 TEST_F(hold, twice)
 {
 	int fd = reopen(self->id);
@@ -125,7 +125,7 @@ TEST_F(hold, twice)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* The file that it was detached through controls the event, but does not hold it. */
+/* The file that was detached controls the event, but cannot hold it. */
 TEST_F(hold, by_its_maker)
 {
 	EXPECT_EQ(-EOPNOTSUPP, hold(self->fd));
@@ -133,7 +133,7 @@ TEST_F(hold, by_its_maker)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* Of several who hold it, the last one lets it go on. */
+/* If several files hold an event, it goes on when the last one is closed. */
 TEST_F(hold, several)
 {
 	int i, fds[4];
@@ -149,7 +149,7 @@ TEST_F(hold, several)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* A file that did not ask for it changes nothing when it is closed. */
+/* Closing a file that does not hold the event changes nothing. */
 TEST_F(hold, others_close)
 {
 	int fd = reopen(self->id), other = reopen(self->id);
@@ -159,7 +159,7 @@ TEST_F(hold, others_close)
 	expect_held(_metadata, variant->event, self->fd);
 }
 
-/* However I end, it goes on. */
+/* However the holder dies, the event goes on. */
 TEST_F(hold, until_killed)
 {
 	int ready[2], signals[] = { SIGKILL, SIGTERM, SIGSEGV }, i;
@@ -184,7 +184,7 @@ TEST_F(hold, until_killed)
 	}
 }
 
-/* A copy of the descriptor is the same file. */
+/* A dup()ed descriptor is the same file. */
 TEST_F(hold, until_last_dup_is_closed)
 {
 	int fd = reopen(self->id), copy = dup(fd);
@@ -197,7 +197,7 @@ TEST_F(hold, until_last_dup_is_closed)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* So is one that a child has ... */
+/* So is the descriptor of a child ... */
 TEST_F(hold, until_child_exits)
 {
 	int fd = reopen(self->id);
@@ -236,7 +236,7 @@ static void pass(int socket, int fd)
 	sendmsg(socket, &msg, 0);
 }
 
-/* ... and one that is on its way to somebody. */
+/* ... and one in flight over a socket. */
 TEST_F(hold, until_nobody_can_get_it)
 {
 	int fd = reopen(self->id), sockets[2];
@@ -252,7 +252,7 @@ TEST_F(hold, until_nobody_can_get_it)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* One that is disabled is no other when I am done. */
+/* An event that was disabled before is disabled after. */
 TEST_F(hold, disabled_before)
 {
 	int fd = reopen(self->id);
@@ -265,7 +265,7 @@ TEST_F(hold, disabled_before)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_DISABLED, state_of(self->fd));
 }
 
-/* What others disable meanwhile is disabled then ... */
+/* An event that others disable while it is held is disabled after ... */
 TEST_F(hold, disabled_meanwhile)
 {
 	int fd = reopen(self->id);
@@ -280,7 +280,7 @@ TEST_F(hold, disabled_meanwhile)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* ... and what they enable is not enabled before. */
+/* ... and one that they enable does not count before. */
 TEST_F(hold, enabled_meanwhile)
 {
 	int fd = reopen(self->id);
@@ -293,7 +293,7 @@ TEST_F(hold, enabled_meanwhile)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* A count can be reset meanwhile. */
+/* The count of a held event can be reset. */
 TEST_F(hold, reset_meanwhile)
 {
 	ASSERT_EQ(0, hold(reopen(self->id)));
@@ -302,7 +302,7 @@ TEST_F(hold, reset_meanwhile)
 	EXPECT_EQ(0, count(self->fd));
 }
 
-/* An ATTACH that is refused does not let it go on, not even for a moment. */
+/* A refused ATTACH does not release a held event, not even for a moment. */
 TEST_F(hold, not_attached_meanwhile)
 {
 	struct perf_event_attr attr = event_attr(variant->event);
@@ -320,7 +320,7 @@ TEST_F(hold, not_attached_meanwhile)
 	EXPECT_EQ(before.info.self.time_enabled, after.info.self.time_enabled);
 }
 
-/* Attached meanwhile it is no longer held: it has left the session. */
+/* A held event that is attached leaves the session and is no longer held. */
 TEST_F(hold, attached_meanwhile)
 {
 	int fd = reopen(self->id);
@@ -337,7 +337,7 @@ TEST_F(hold, attached_meanwhile)
 	EXPECT_LE(before + 2 * N, count(self->fd));
 }
 
-/* Detached again it is in another session, which nobody holds. */
+/* When it is detached again, it is in another session, which nobody holds. */
 TEST_F(hold, detached_again_meanwhile)
 {
 	int fd = reopen(self->id);
@@ -350,7 +350,7 @@ TEST_F(hold, detached_again_meanwhile)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* What ends meanwhile does not begin again. */
+/* An event that expires while it is held does not start again. */
 TEST_F(hold, expires_meanwhile)
 {
 	int fd = reopen(self->id);
@@ -364,7 +364,7 @@ TEST_F(hold, expires_meanwhile)
 	expect_stands_still(_metadata, variant->event, self->fd);
 }
 
-/* What I hold twice over, by its member and with all, goes on when I am the last. */
+/* An event held by member and by session goes on when its last holder closes. */
 TEST_F(hold, member_and_all)
 {
 	int fd = reopen(self->id), other = reopen(self->id);
@@ -379,7 +379,7 @@ TEST_F(hold, member_and_all)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* Only what is persistent can be held, and as long as it is. */
+/* Only persistent events can be held, and only while they are. */
 TEST_F(hold, refused)
 {
 	int fd = reopen(self->id);
@@ -416,7 +416,7 @@ FIXTURE_TEARDOWN_PARENT(stranger)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* A file that was passed to me does not let me stop what is another's. */
+/* A passed file does not let me hold the event of another user. */
 TEST_F(stranger, passed_file)
 {
 	ASSERT_EQ(0, become(OTHER));

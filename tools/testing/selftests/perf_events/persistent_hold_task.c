@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: held with their children, their group, and the
- * CPU that they are on.
+ * Persistent perf events: held with their children, their group, and the CPU
+ * that they are on.
  */
 #include <signal.h>
 
@@ -30,7 +30,7 @@ FIXTURE_VARIANT(inherited)
 FIXTURE_VARIANT_ADD(inherited, enabled) { .on_exec = false };
 FIXTURE_VARIANT_ADD(inherited, enable_on_exec) { .on_exec = true };
 
-/* Children and their children, as long as I live */
+/* Fork children and their children, as long as I live */
 static void storm(void)
 {
 	if (fork())
@@ -48,8 +48,8 @@ static void storm(void)
 }
 
 /*
- * What the target does when it is told to, and that it has begun. After a fork the
- * child listens, and the parent waits for its end.
+ * Execute commands in the target, and answer each when it is started. After a fork
+ * the child takes commands, and the parent waits for its end.
  */
 static void obey(int commands, int answers)
 {
@@ -88,7 +88,7 @@ static void obey(int commands, int answers)
 	ASSERT_EQ(1, read(self->answers[0], &_answer, 1));	\
 } while (0)
 
-/* A process whose event is enabled already, or will be as soon as it executes something */
+/* A process whose event is enabled already, or will be at its next exec */
 FIXTURE_SETUP(inherited)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -124,7 +124,7 @@ FIXTURE_TEARDOWN_PARENT(inherited)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* A child that was there before stops and goes on with its parent. */
+/* An existing child stops and goes on with its parent. */
 TEST_F(inherited, existing_child)
 {
 	TELL("x");
@@ -140,7 +140,7 @@ TEST_F(inherited, existing_child)
 	EXPECT_EQ(2 * N, count(self->fd));
 }
 
-/* A child that is born meanwhile begins when the others go on. */
+/* A child that is forked while the event is held counts when the others go on. */
 TEST_F(inherited, new_child)
 {
 	TELL("x");
@@ -158,7 +158,7 @@ TEST_F(inherited, new_child)
 	EXPECT_EQ(2 * N, count(self->fd));
 }
 
-/* What begins with a program that is executed meanwhile begins when I am done. */
+/* An enable_on_exec event whose task executes while held counts after that. */
 TEST_F(inherited, exec_meanwhile)
 {
 	ASSERT_EQ(0, hold(self->holder));
@@ -172,7 +172,7 @@ TEST_F(inherited, exec_meanwhile)
 	EXPECT_EQ(N, count(self->fd));
 }
 
-/* The same with a program that a child executes. */
+/* The same if a child executes a program. */
 TEST_F(inherited, child_execs_meanwhile)
 {
 	TELL("f");
@@ -185,7 +185,7 @@ TEST_F(inherited, child_execs_meanwhile)
 	EXPECT_EQ(N, count(self->fd));
 }
 
-/* A new process is as its parent would be, not as the first one of all would. */
+/* A new process starts in the state of its parent, not of the first process. */
 TEST_F(inherited, child_of_child)
 {
 	TELL("f");
@@ -201,7 +201,7 @@ TEST_F(inherited, child_of_child)
 	EXPECT_EQ(2 * N, count(self->fd));
 }
 
-/* Who is disabled meanwhile is disabled with all children, and so enabled. */
+/* Disabling or enabling a held event reaches all children, and takes effect after. */
 TEST_F(inherited, controlled_meanwhile)
 {
 	TELL("x");
@@ -224,7 +224,7 @@ TEST_F(inherited, controlled_meanwhile)
 	EXPECT_EQ(N, count(self->fd));
 }
 
-/* What a child counted stays when it ends meanwhile. */
+/* The count of a child that exits while the event is held is kept. */
 TEST_F(inherited, exits_meanwhile)
 {
 	TELL("x");
@@ -240,7 +240,7 @@ TEST_F(inherited, exits_meanwhile)
 	EXPECT_EQ(N, count(self->fd));
 }
 
-/* Though children are born all the time, none of them counts until I am done. */
+/* No child counts while the event is held, though children are forked all the time. */
 TEST_F_TIMEOUT(inherited, while_forking, 120)
 {
 	__u64 before;
@@ -254,7 +254,7 @@ TEST_F_TIMEOUT(inherited, while_forking, 120)
 		ASSERT_EQ(0, hold(self->holder));
 		before = count(self->fd);
 		drive(CLOCK, N);
-		/* What a CPU was in the middle of counts still, as it does with DISABLE. */
+		/* As with DISABLE, each CPU may still finish one event. */
 		EXPECT_LE(count(self->fd), before + sysconf(_SC_NPROCESSORS_ONLN));
 		close(self->holder);
 		self->holder = reopen(self->id);
@@ -305,7 +305,7 @@ FIXTURE_TEARDOWN_PARENT(group)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* So many more happen: exactly, where that can be said, or nothing at all */
+/* Expect exactly @n more, where the event is exact, or none */
 static void expect_more(struct __test_metadata *_metadata, enum event event, int fd,
 			__u64 before, __u64 n)
 {
@@ -324,7 +324,7 @@ static void expect_more(struct __test_metadata *_metadata, enum event event, int
 	expect_more(_metadata, variant->event, self->sibling, _sibling, m);		\
 } while (0)
 
-/* All of it is held, through whichever member I opened. */
+/* The whole group is held, through whichever member I opened. */
 TEST_F(group, all)
 {
 	int i, fd;
@@ -341,7 +341,7 @@ TEST_F(group, all)
 	}
 }
 
-/* A leader that is held stops its group. */
+/* Holding the leader stops its group. */
 TEST_F(group, leader)
 {
 	int fd = reopen_instance(self->id, 1);
@@ -353,7 +353,7 @@ TEST_F(group, leader)
 	EXPECT_BOTH(N, N);
 }
 
-/* A sibling that is held stops alone. */
+/* Holding a sibling stops that one alone. */
 TEST_F(group, sibling)
 {
 	int fd = reopen_instance(self->id, 0);
@@ -407,7 +407,7 @@ FIXTURE_TEARDOWN_PARENT(offline)
 	EXPECT_EQ(state, state_of(self->fd));					\
 } while (0)
 
-/* What is held stays so when its CPU goes and comes back. */
+/* A held event stays held when its CPU goes offline and comes back. */
 TEST_F(offline, cpu_comes_and_goes)
 {
 	ASSERT_EQ(0, hold(self->holder));
@@ -419,7 +419,7 @@ TEST_F(offline, cpu_comes_and_goes)
 	EXPECT_THERE(N, PERF_PERSISTENT_STATE_ENABLED);
 }
 
-/* What is held while its CPU is offline does not begin with that. */
+/* An event that I hold while its CPU is offline does not count when the CPU is back. */
 TEST_F(offline, held_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
@@ -431,7 +431,7 @@ TEST_F(offline, held_while_offline)
 	EXPECT_THERE(N, PERF_PERSISTENT_STATE_ENABLED);
 }
 
-/* When I am done before the CPU is back, it goes on then ... */
+/* When I release it before the CPU is back, it goes on when the CPU is ... */
 TEST_F(offline, resumed_while_offline)
 {
 	ASSERT_EQ(0, hold(self->holder));
@@ -442,7 +442,7 @@ TEST_F(offline, resumed_while_offline)
 	EXPECT_THERE(N, PERF_PERSISTENT_STATE_ENABLED);
 }
 
-/* ... also if it all happened meanwhile ... */
+/* ... also if I held it after the CPU went offline ... */
 TEST_F(offline, all_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
@@ -452,7 +452,7 @@ TEST_F(offline, all_while_offline)
 	EXPECT_THERE(N, PERF_PERSISTENT_STATE_ENABLED);
 }
 
-/* ... and what it was told between is what it does. */
+/* ... and commands given while it was held take effect. */
 TEST_F(offline, told_between)
 {
 	ASSERT_EQ(0, hold(self->holder));

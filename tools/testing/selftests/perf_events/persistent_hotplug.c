@@ -64,7 +64,7 @@ FIXTURE_TEARDOWN_PARENT(hotplug)
 	hot_teardown(_metadata, &self->registry);
 }
 
-/* Whether it counts when something happens on its CPU: exactly, where that can be said */
+/* Expect the event to count on its CPU: exactly, where the event is exact */
 static void expect_counts(struct __test_metadata *_metadata, enum event event, int fd)
 {
 	__u64 before = count(fd);
@@ -83,7 +83,7 @@ static void expect_stands_still(struct __test_metadata *_metadata, enum event ev
 	EXPECT_EQ(before, count(fd));
 }
 
-/* What it has counted stays when the CPU goes, and it goes on when the CPU is back. */
+/* An event keeps its count when its CPU goes offline, and goes on when the CPU is back. */
 TEST_F(hotplug, goes_on)
 {
 	__u64 before;
@@ -103,7 +103,7 @@ TEST_F(hotplug, goes_on)
 	EXPECT_LE(before + N, count(self->fd));
 }
 
-/* Nobody needs to have it open meanwhile, and its CPU is still its name. */
+/* Nobody needs to have it open meanwhile, and it is still found by its CPU. */
 TEST_F(hotplug, opened_by_cpu)
 {
 	close(self->fd);
@@ -153,7 +153,7 @@ TEST_F(hotplug, gaps_are_told)
 	EXPECT_GT(now_ns() - start, last);
 }
 
-/* The gap is no time in which it was enabled. */
+/* The time offline does not count as enabled. */
 TEST_F(hotplug, gap_is_not_enabled)
 {
 	__u64 before[2] = {}, after[2] = {}, start = now_ns(), real;
@@ -166,13 +166,13 @@ TEST_F(hotplug, gap_is_not_enabled)
 	drive_there(CLOCK, 10);
 	ASSERT_LT(0, read(self->fd, after, sizeof(after)));
 
-	/* The clocks do not quite agree. */
+	/* The two clocks differ slightly. */
 	real = now_ns() - start;
 	EXPECT_LT(before[1], after[1]);
 	EXPECT_GT(real - 250 * MSEC, after[1] - before[1]);
 }
 
-/* One that is disabled stays so. */
+/* An event that is disabled stays disabled. */
 TEST_F(hotplug, disabled_before)
 {
 	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
@@ -186,7 +186,7 @@ TEST_F(hotplug, disabled_before)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* What I disable while it is away is disabled when it is back ... */
+/* An event that I disable while its CPU is offline is disabled when it is back ... */
 TEST_F(hotplug, disabled_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
@@ -200,7 +200,7 @@ TEST_F(hotplug, disabled_while_offline)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* ... and what I enable is enabled; the last word holds. */
+/* ... and one that I enable is enabled; the last command counts. */
 TEST_F(hotplug, enabled_while_offline)
 {
 	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
@@ -214,7 +214,7 @@ TEST_F(hotplug, enabled_while_offline)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* What I reset while it is away begins at zero. */
+/* An event that I reset while its CPU is offline starts from zero. */
 TEST_F(hotplug, reset_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
@@ -225,7 +225,7 @@ TEST_F(hotplug, reset_while_offline)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* Attached while the CPU is offline, it goes on when that is back, but not twice. */
+/* An event attached while its CPU is offline goes on when it is back, but not a second time. */
 TEST_F(hotplug, attached_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
@@ -240,7 +240,7 @@ TEST_F(hotplug, attached_while_offline)
 	EXPECT_EQ(-ENODEV, detach(self->fd));
 }
 
-/* Attached and closed while the CPU is offline it is gone. */
+/* An event attached and closed while its CPU is offline is gone. */
 TEST_F(hotplug, ended_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
@@ -252,7 +252,7 @@ TEST_F(hotplug, ended_while_offline)
 	ASSERT_EQ(0, set_online(false));
 }
 
-/* Attached and detached again while the CPU is offline, it has been away since then. */
+/* After attaching and detaching while the CPU is offline, the gap starts at the detach. */
 TEST_F(hotplug, detached_again_while_offline)
 {
 	struct answer a;
@@ -273,7 +273,7 @@ TEST_F(hotplug, detached_again_while_offline)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* When its time runs out it ends, though its CPU is offline. */
+/* An event expires on time, though its CPU is offline. */
 TEST_F(hotplug, expires_while_offline)
 {
 	int other = event_open(&self->attr, -1, HOT_CPU, -1, 0);
@@ -290,7 +290,7 @@ TEST_F(hotplug, expires_while_offline)
 	expect_counts(_metadata, variant->event, other);
 }
 
-/* The number of a step on the way from offline to online */
+/* The number of a hotplug step, by its name */
 static int hotplug_step(const char *name)
 {
 	char text[8192], *end;
@@ -303,7 +303,7 @@ static int hotplug_step(const char *name)
 	return end ? atoi(end) : -1;
 }
 
-/* If the CPU fails to go offline half-way, it goes on as well. */
+/* If taking the CPU offline fails half-way, the event goes on as well. */
 TEST_F(hotplug, fails_to_go_offline)
 {
 	int step = hotplug_step(": smpboot/threads:online");
@@ -315,7 +315,7 @@ TEST_F(hotplug, fails_to_go_offline)
 	expect_counts(_metadata, variant->event, self->fd);
 }
 
-/* An event that lost its CPU before is lost, and cannot be detached. */
+/* An ordinary event whose CPU went offline is lost, and cannot be detached. */
 TEST_F(hotplug, detached_too_late)
 {
 	int other = event_open(&self->attr, -1, HOT_CPU, -1, 0);
@@ -369,7 +369,7 @@ static unsigned int samples(struct ring *r, bool loop)
 	return loop ? loop_samples(r) : ring_samples(r);
 }
 
-/* What is in the buffer stays, can be mapped meanwhile, and more comes behind it. */
+/* A buffer keeps its records, can be mapped meanwhile, and gets new ones after them. */
 TEST_F(buffer, goes_on)
 {
 	struct answer a;
@@ -390,7 +390,7 @@ TEST_F(buffer, goes_on)
 	EXPECT_EQ(2 * head, ring_head(&self->ring));
 }
 
-/* Who waits for data is not told that none will come, and is woken by what comes. */
+/* A poller does not get a hang-up, and is woken by new records. */
 TEST_F(buffer, poll)
 {
 	struct pollfd p = { .fd = reopen(self->id), .events = POLLIN };
@@ -405,7 +405,7 @@ TEST_F(buffer, poll)
 	EXPECT_EQ(POLLIN, p.revents);
 }
 
-/* A period that I set while it is away holds from then on. */
+/* A period that I set while the CPU is offline is used when it is back. */
 TEST_F(buffer, period_while_offline)
 {
 	__u64 period = 10;
@@ -420,7 +420,7 @@ TEST_F(buffer, period_while_offline)
 	EXPECT_GE(N + N / 10 + 1, samples(&self->ring, variant->loop));
 }
 
-/* One that I want so many samples more of while it is away stops after them. */
+/* PERF_EVENT_IOC_REFRESH while the CPU is offline allows just so many samples after it is back. */
 TEST_F(buffer, refresh_while_offline)
 {
 	ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, PROT_READ));
@@ -434,7 +434,7 @@ TEST_F(buffer, refresh_while_offline)
 	EXPECT_EQ(N + 3, samples(&self->ring, variant->loop));
 }
 
-/* A filter that I set while it is away is in place when it is back. */
+/* A filter that I set while the CPU is offline is in force when it is back. */
 TEST_F(buffer, filter_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
@@ -444,7 +444,7 @@ TEST_F(buffer, filter_while_offline)
 	EXPECT_EQ(N, count(self->fd));
 }
 
-/* What ends while the CPU is offline hangs up for those who wait. */
+/* An event that ends while its CPU is offline hangs up for pollers. */
 TEST_F(buffer, hangs_up_when_ended_offline)
 {
 	struct pollfd p = { .fd = reopen(self->id), .events = POLLIN };

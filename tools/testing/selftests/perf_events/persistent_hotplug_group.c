@@ -14,7 +14,7 @@
 #define CGROUP	CGROUPS "/persistent"
 #define SOON	50000000ULL
 
-/* What expect_grown() may be told to expect: a bit for each event of the group */
+/* Bits for expect_grown(), one for each event of the group */
 enum { LEADER = 1, SECOND = 2, THIRD = 4 };
 #define ALL	(LEADER | SECOND | THIRD)
 
@@ -34,8 +34,8 @@ FIXTURE_VARIANT_ADD(group, clock) { .leader = CLOCK };
 FIXTURE_VARIANT_ADD(group, cycles) { .leader = CYCLES };
 
 /*
- * A leader and its siblings, the members of a session. Siblings that come to a
- * leader that counts already do not all begin with it, so it is enabled at last.
+ * A leader and its siblings, the members of a session. Siblings that join a
+ * leader that already counts do not all start with it, so it is enabled last.
  */
 FIXTURE_SETUP(group)
 {
@@ -62,7 +62,7 @@ FIXTURE_TEARDOWN_PARENT(group)
 	hot_teardown(_metadata, &self->registry);
 }
 
-/* The leader is read with its group, the others are read alone; 0 for the closed */
+/* The leader is read with its group, the others alone; 0 for closed ones */
 static void read_all(const int *fds, __u64 *counts)
 {
 	__u64 values[8];
@@ -74,7 +74,7 @@ static void read_all(const int *fds, __u64 *counts)
 	}
 }
 
-/* Those of the group, and no others, count what happens on their CPU. */
+/* Expect these events of the group, and no others, to count on their CPU. */
 static void expect_grown(struct __test_metadata *_metadata, const int *fds, unsigned int which)
 {
 	__u64 before[EVENTS], after[EVENTS];
@@ -93,13 +93,13 @@ static void expect_grown(struct __test_metadata *_metadata, const int *fds, unsi
 	}
 }
 
-/* How many events I read at once through the leader */
+/* The number of events that I read at once through the leader */
 static __u64 group_size(int fd)
 {
 	return count(fd);
 }
 
-/* The whole group is read at once and counts together again, as often as it likes. */
+/* The whole group is read at once and counts together again after each hotplug. */
 TEST_F(group, goes_on)
 {
 	__u64 before[EVENTS + 1], after[EVENTS + 1];
@@ -127,7 +127,7 @@ TEST_F(group, goes_on)
 	}
 }
 
-/* A leader that is disabled while it is away keeps its siblings from counting. */
+/* A leader disabled while its CPU is offline keeps its siblings from counting. */
 TEST_F(group, leader_disabled_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
@@ -138,7 +138,7 @@ TEST_F(group, leader_disabled_while_offline)
 	expect_grown(_metadata, self->fds, ALL);
 }
 
-/* The whole group can be disabled and enabled while it is away. */
+/* The whole group can be disabled and enabled while its CPU is offline. */
 TEST_F(group, all_while_offline)
 {
 	void *group = (void *)(long)PERF_IOC_FLAG_GROUP;
@@ -154,7 +154,7 @@ TEST_F(group, all_while_offline)
 	expect_grown(_metadata, self->fds, ALL);
 }
 
-/* A sibling that is disabled while it is away leaves the others alone. */
+/* A sibling disabled while its CPU is offline does not affect the others. */
 TEST_F(group, sibling_disabled_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
@@ -163,7 +163,7 @@ TEST_F(group, sibling_disabled_while_offline)
 	expect_grown(_metadata, self->fds, LEADER | THIRD);
 }
 
-/* When its time runs out while it is away, all of it ends for good. */
+/* A group that expires while its CPU is offline ends for good. */
 TEST_F(group, expires_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
@@ -178,7 +178,7 @@ TEST_F(group, expires_while_offline)
 	expect_grown(_metadata, self->fds, 0);
 }
 
-/* Siblings that were attached before their leader go on without it when it is closed. */
+/* Siblings attached before their leader go on without it when it is closed. */
 TEST_F(group, leader_closed_while_offline)
 {
 	int i;
@@ -192,7 +192,7 @@ TEST_F(group, leader_closed_while_offline)
 	expect_grown(_metadata, self->fds, SECOND | THIRD);
 }
 
-/* A sibling attached while it is away goes on with its group; closed, it leaves it. */
+/* A sibling attached while its CPU is offline goes on with its group; closed, it leaves it. */
 TEST_F(group, sibling_attached_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
@@ -210,7 +210,7 @@ TEST_F(group, sibling_attached_while_offline)
 	expect_grown(_metadata, self->fds, LEADER);
 }
 
-/* An event that is not persistent ends with its CPU, as ever, with its group or without. */
+/* An ordinary event ends with its CPU, as ever, in a group or not. */
 TEST_F(group, ordinary)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -235,7 +235,7 @@ TEST_F(group, ordinary)
 	EXPECT_EQ(before_sibling, count(sibling));
 }
 
-/* A group that has been away takes further siblings when it is back, and not before. */
+/* A group whose CPU was offline takes further siblings after it is back, not before. */
 TEST_F(group, opened_afterwards)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -253,7 +253,7 @@ TEST_F(group, opened_afterwards)
 	EXPECT_EQ(EVENTS + 1, group_size(self->fds[0]));
 }
 
-/* An ordinary event that has been away does not come back, nor take siblings. */
+/* An ordinary event whose CPU was offline does not come back, nor take siblings. */
 TEST_F(group, ordinary_opened_afterwards)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -297,8 +297,8 @@ static int open_cgroup(const struct perf_event_attr *attr)
 }
 
 /*
- * If it is the only controller, cgroup2 gives perf_event to new cgroups no sooner
- * than it has had it back from a hierarchy of its own.
+ * If perf_event is its only controller, cgroup2 offers it to new cgroups only
+ * after it has returned from a hierarchy of its own.
  */
 static int open_first_cgroup(const struct perf_event_attr *attr)
 {
@@ -335,7 +335,7 @@ FIXTURE_TEARDOWN_PARENT(target)
 	EXPECT_TRUE(eventually(!rmdir(CGROUP) || errno == ENOENT));
 }
 
-/* What is measured on that CPU alone waits for it to come back. */
+/* An event of a task or cgroup on that CPU alone waits for the CPU to come back. */
 TEST_F(target, goes_on)
 {
 	int round;
@@ -353,7 +353,7 @@ TEST_F(target, goes_on)
 	}
 }
 
-/* It can be turned off and on while the CPU is away. */
+/* The event of a target can be disabled and enabled while the CPU is offline. */
 TEST_F(target, controlled_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
@@ -368,7 +368,7 @@ TEST_F(target, controlled_while_offline)
 	EXPECT_EQ(2 * N, count(self->fd));
 }
 
-/* It can be attached and ended meanwhile. */
+/* The event of a target can be attached and ended while the CPU is offline. */
 TEST_F(target, ended_while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
@@ -379,7 +379,7 @@ TEST_F(target, ended_while_offline)
 	drive_there(TRACEPOINT, N);
 }
 
-/* Only what was asked for is measured, also right after the CPU came back. */
+/* Only the target is measured, also right after the CPU came back. */
 TEST_F(target, others_are_not_counted)
 {
 	pid_t child;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: the children of a task, which are born and die meanwhile.
+ * Persistent perf events: children of a task that are forked and exit while it is measured.
  */
 #include "persistent_task.h"
 
@@ -45,8 +45,8 @@ FIXTURE_TEARDOWN_PARENT(inherit)
 }
 
 /*
- * A task and its child that take turns on a CPU may take over each other's
- * events: an event is not over when a child ends with it.
+ * A task and its child that take turns on a CPU may swap their events: an event
+ * does not end when a child exits with it.
  */
 TEST_F(inherit, takes_turns)
 {
@@ -71,7 +71,7 @@ TEST_F(inherit, takes_turns)
 	EXPECT_EQ(2 * n * (i - 1), count(self->fd));
 }
 
-/* A child of the dead that is made while all is held is as the others: turned off. */
+/* A child forked by an orphan while the disabled event is held starts disabled as well. */
 TEST_F(inherit, disabled_then_held)
 {
 	int *turn = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
@@ -115,7 +115,7 @@ TEST_F(inherit, disabled_then_held)
 	EXPECT_EQ(0, count(fd));
 }
 
-/* When its time is over it is over for good, though the task goes on. */
+/* An expired event has ended for good, though its task goes on. */
 TEST_F(inherit, expired_for_good)
 {
 	ASSERT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1));
@@ -124,7 +124,7 @@ TEST_F(inherit, expired_for_good)
 	EXPECT_TRUE(eventually(!registry_count("ids")));
 }
 
-/* Its time to live ends it in all children, also in those that are just being made. */
+/* The time to live ends the event in all children, also in those that are being forked. */
 TEST_F(inherit, time_to_live)
 {
 	unsigned int *rounds = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
@@ -180,7 +180,7 @@ TEST_F(inherit, time_to_live)
 	}
 }
 
-/* An event whose target died before it was detached is a tombstone from the start. */
+/* An event whose target exited before DETACH is a tombstone from the start. */
 TEST_F(inherit, detached_dead)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -198,7 +198,7 @@ TEST_F(inherit, detached_dead)
 	EXPECT_EQ(N, a.info.self.count);
 }
 
-/* What children counted that are still alive stays when my time runs out. */
+/* The counts of children that are alive are kept when the session expires. */
 TEST_F(inherit, expired_count)
 {
 	__u64 before;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: of whatever kind, they go on as what they are.
+ * Persistent perf events: events of every kind keep working.
  */
 #include <linux/bpf.h>
 #include <linux/hw_breakpoint.h>
@@ -20,10 +20,10 @@ static __attribute__((noipa)) void probed(void)
 }
 
 enum kind {
-	FILTERED,	/* a tracepoint, of which every second is left */
+	FILTERED,	/* a tracepoint, of which every second hit is filtered out */
 	DATA,		/* a breakpoint on a variable of a process */
-	CODE,		/* on a function of the kernel */
-	OWN_CODE,	/* on a function of a process */
+	CODE,		/* a breakpoint on a function of the kernel */
+	OWN_CODE,	/* a breakpoint on a function of a process */
 	KPROBE,
 	KRETPROBE,
 	UPROBE,
@@ -71,7 +71,7 @@ static int pmu_type(const char *pmu)
 	return read_number(path);
 }
 
-/* Where in the file of this program a function is */
+/* The offset of a function in the file of this program */
 static __u64 file_offset(const void *function)
 {
 	unsigned long long start, end, offset, address = addr(function);
@@ -129,7 +129,7 @@ static struct perf_event_attr kind_attr(enum kind kind)
 	return attr;
 }
 
-/* Make it happen N times, and everything else as well */
+/* Trigger the event N times, and all other kinds as well */
 static void drive_all(void)
 {
 	int i;
@@ -164,12 +164,12 @@ static int open_kind(enum kind kind, struct perf_event_attr *attr, int pid, int 
 	return fd;
 }
 
-/* How often it happens of N times */
+/* The number of hits out of N */
 #define TIMES	(variant->kind == FILTERED ? N / 2 : N)
 
 /*
- * arm64 steps over a breakpoint in the kernel. If an interrupt comes then, it is
- * hit again.
+ * arm64 steps over a breakpoint in the kernel. If an interrupt comes then, the
+ * breakpoint is hit again.
  */
 #ifdef __aarch64__
 #define AGAIN	(variant->kind == CODE ? N / 2 : 0)
@@ -187,7 +187,7 @@ do {							\
 
 #define OPEN()	open_kind(variant->kind, &self->attr, variant->task ? getpid() : -1, variant->cpu)
 
-/* It goes on when it is closed, and is turned off and on through any descriptor. */
+/* The event goes on when it is closed, and any descriptor disables and enables it. */
 TEST_F(kinds, goes_on)
 {
 	self->fd = OPEN();
@@ -214,7 +214,7 @@ TEST_F(kinds, goes_on)
 	EXPECT_LE(2 * TIMES, count(reopen(self->id)));
 }
 
-/* It goes on when its maker is killed, and is over when it is stopped. */
+/* The event goes on when its maker is killed, and ends when it is stopped. */
 TEST_F(kinds, maker_is_killed)
 {
 	pid_t target = getpid(), child = fork();
@@ -238,7 +238,7 @@ TEST_F(kinds, maker_is_killed)
 	drive_all();
 }
 
-/* What I am told of it has no addresses. */
+/* QUERY reveals no addresses. */
 TEST_F(kinds, query)
 {
 	struct answer a;
@@ -252,7 +252,7 @@ TEST_F(kinds, query)
 		EXPECT_EQ(0, a.attr.config2);
 }
 
-/* A task that dies with it leaves its count. */
+/* The count can be read after the target has exited. */
 TEST_F(kinds, target_dies)
 {
 	int go[2];
@@ -317,7 +317,7 @@ FIXTURE_TEARDOWN_PARENT(samples)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* Detach what sampled nothing yet, and open and map it by its number */
+/* Detach an event without samples, and open and map it by its id */
 #define REOPEN_MAPPED(opened) do {							\
 	self->own = opened;								\
 	self->id = DETACH(self->own, .buffer_pages = PAGES);				\
@@ -329,7 +329,7 @@ FIXTURE_TEARDOWN_PARENT(samples)
 
 #define OPEN_SAMPLING()	event_open(&self->attr, variant->pid, variant->cpu, -1, 0)
 
-/* I can let it go on for so many samples; then it stops, and whoever waits is woken. */
+/* PERF_EVENT_IOC_REFRESH allows so many samples; then the event stops and pollers are woken. */
 TEST_F(samples, refresh)
 {
 	struct pollfd p = { .events = POLLIN };
@@ -372,7 +372,7 @@ TEST_F(samples, refresh)
 	EXPECT_EQ(4, ring_samples(&self->ring));
 }
 
-/* A new period holds, whoever opened the event by its number to set it. */
+/* A new period applies, through whatever view it was set. */
 TEST_F(samples, period)
 {
 	const unsigned int period = 10;
@@ -383,7 +383,7 @@ TEST_F(samples, period)
 	EXPECT_EQ(N, ring_samples(&self->ring));
 	ASSERT_EQ(0, session_period(reopen(self->id), period));
 
-	/* The first one begins anywhere. */
+	/* The first sample can come at any point of the period. */
 	drive(TRACEPOINT, period);
 	samples = ring_samples(&self->ring);
 	drive(TRACEPOINT, N);
@@ -391,7 +391,7 @@ TEST_F(samples, period)
 	EXPECT_EQ(2 * N + period, count(self->fd));
 }
 
-/* A filter that I give it later stays with it as well. */
+/* A filter that I set later is kept as well. */
 TEST_F(samples, filter)
 {
 	REOPEN_MAPPED(OPEN_SAMPLING());
@@ -420,7 +420,7 @@ static int load_program(__u32 type, int ret)
 	return result(syscall(__NR_bpf, BPF_PROG_LOAD, &attr, sizeof(attr)));
 }
 
-/* A BPF program goes on to decide what is sampled, or that nothing is. */
+/* A BPF program keeps deciding which samples are taken, if any. */
 TEST_F(samples, bpf_program)
 {
 	int decision, prog, fd;
@@ -438,7 +438,7 @@ TEST_F(samples, bpf_program)
 	}
 }
 
-/* One of a tracepoint stays as well, and ends with the event. */
+/* A tracepoint's BPF program is kept as well, and ends with the event. */
 TEST_F(samples, bpf_program_of_tracepoint)
 {
 	int prog = load_program(BPF_PROG_TYPE_TRACEPOINT, 0), fd = OPEN_SAMPLING();

@@ -59,7 +59,7 @@ FIXTURE_TEARDOWN_PARENT(lifecycle)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* Exactly N more happened, where that can be said, else at least as many */
+/* Expect exactly N more where the event is exact, else at least N */
 static void expect_n_more(struct __test_metadata *_metadata, enum event event,
 			  __u64 before, __u64 after)
 {
@@ -68,7 +68,7 @@ static void expect_n_more(struct __test_metadata *_metadata, enum event event,
 		EXPECT_EQ(before + N, after);
 }
 
-/* Detaching gives me a number that I can open the event by. */
+/* DETACH returns an id that I can open the event by. */
 TEST_F(lifecycle, detach_returns_id)
 {
 	int fd;
@@ -82,7 +82,7 @@ TEST_F(lifecycle, detach_returns_id)
 	EXPECT_NE(0, fcntl(fd, F_GETFD) & FD_CLOEXEC);
 }
 
-/* Detaching with a struct gives me the number just so. */
+/* DETACH with a struct returns the id as well. */
 TEST_F(lifecycle, detach_with_struct_returns_id)
 {
 	self->id = DETACH(self->fd, .name = addr("lifecycle"), .label = addr("text"));
@@ -90,7 +90,7 @@ TEST_F(lifecycle, detach_with_struct_returns_id)
 	EXPECT_LE(0, reopen(self->id));
 }
 
-/* It goes on counting when I have closed it. */
+/* The event goes on counting after I closed it. */
 TEST_F(lifecycle, goes_on_after_close)
 {
 	__u64 before;
@@ -106,7 +106,7 @@ TEST_F(lifecycle, goes_on_after_close)
 	expect_n_more(_metadata, variant->event, before, count(reopen(self->id)));
 }
 
-/* It goes on counting when the process that made it was killed. */
+/* The event goes on counting after its maker was killed. */
 TEST_F(lifecycle, goes_on_after_kill)
 {
 	pid_t child = fork();
@@ -130,7 +130,7 @@ TEST_F(lifecycle, goes_on_after_kill)
 	expect_n_more(_metadata, variant->event, before, count(reopen(self->id)));
 }
 
-/* What I open by its number is the very event that was detached. */
+/* The id opens the very event that was detached. */
 TEST_F(lifecycle, same_event)
 {
 	__u64 opened = 0, reopened = 0;
@@ -144,7 +144,7 @@ TEST_F(lifecycle, same_event)
 	EXPECT_EQ(opened, reopened);
 }
 
-/* Another process opens it by its number and sees what I see. */
+/* Another process opens it by its id and reads the same count. */
 TEST_F(lifecycle, opened_by_another_process)
 {
 	pid_t child;
@@ -183,7 +183,7 @@ TEST_F(lifecycle, attach_then_close_ends)
 	expect_n_more(_metadata, variant->event, before, count(self->fd));
 }
 
-/* A reader who still has it open does not keep it going, and is told. */
+/* A reader's open file does not keep an attached event alive, and the reader is told. */
 TEST_F(lifecycle, attached_ends_with_its_file)
 {
 	struct pollfd p = { .events = POLLIN };
@@ -206,7 +206,7 @@ TEST_F(lifecycle, attached_ends_with_its_file)
 	EXPECT_EQ(-ENODEV, detach(p.fd));
 }
 
-/* A view that attached it does keep it going, by itself. */
+/* A view that attached the event does keep it alive. */
 TEST_F(lifecycle, attached_by_a_view)
 {
 	int other, fd;
@@ -230,7 +230,7 @@ TEST_F(lifecycle, attached_by_a_view)
 	EXPECT_EQ(before, count(other));
 }
 
-/* I can detach again what I attached, and get a new number. */
+/* I can detach an attached event again, and get a new id. */
 TEST_F(lifecycle, detach_again)
 {
 	self->id = detach(self->fd);
@@ -238,7 +238,7 @@ TEST_F(lifecycle, detach_again)
 	EXPECT_LT(self->id, detach(self->fd));
 }
 
-/* Closing what I opened by number ends nothing, however often. */
+/* Closing reopened files ends nothing, however often. */
 TEST_F(lifecycle, closing_reopened_ends_nothing)
 {
 	int i, fd;
@@ -254,7 +254,7 @@ TEST_F(lifecycle, closing_reopened_ends_nothing)
 	EXPECT_TRUE(registry_has(self->id));
 }
 
-/* A number is not used again at once: I do not get someone else's event. */
+/* An id is not reused at once: I do not get somebody else's event. */
 TEST_F(lifecycle, ids_are_cyclic)
 {
 	int i, id, last = 0;
@@ -284,7 +284,7 @@ TEST_F(lifecycle, persistent_at_open)
 	EXPECT_LE(0, reopen(a.info.self.id));
 }
 
-/* It is enabled and disabled through any descriptor. */
+/* Any descriptor enables and disables the event. */
 TEST_F(lifecycle, disabled_stays_disabled)
 {
 	__u64 before;
@@ -301,7 +301,7 @@ TEST_F(lifecycle, disabled_stays_disabled)
 	expect_n_more(_metadata, variant->event, before, count(reopen(self->id)));
 }
 
-/* That its maker turns all his events off does not touch it. */
+/* PR_TASK_PERF_EVENTS_DISABLE of its maker does not disable it. */
 TEST_F(lifecycle, not_disabled_with_its_maker)
 {
 	__u64 before;
@@ -314,7 +314,7 @@ TEST_F(lifecycle, not_disabled_with_its_maker)
 	expect_n_more(_metadata, variant->event, before, count(self->fd));
 }
 
-/* Nor one that was persistent from the first moment. */
+/* The same for an event that was opened with attr.persistent. */
 TEST_F(lifecycle, persistent_at_open_not_disabled_with_its_maker)
 {
 	__u64 before;
@@ -330,7 +330,7 @@ TEST_F(lifecycle, persistent_at_open_not_disabled_with_its_maker)
 	expect_n_more(_metadata, variant->event, before, count(fd));
 }
 
-/* Who attaches it owns it: it is turned off with all his events ... */
+/* The event belongs to the process that attaches it: it is disabled with its events ... */
 TEST_F(lifecycle, attach_makes_owner)
 {
 	pid_t child = fork();
@@ -350,7 +350,7 @@ TEST_F(lifecycle, attach_makes_owner)
 	EXPECT_EQ(before, count(self->fd));
 }
 
-/* ... and not with those of the one who made it. */
+/* ... and not with those of its maker. */
 TEST_F(lifecycle, attach_takes_it_from_its_maker)
 {
 	__u64 before;
@@ -392,7 +392,7 @@ FIXTURE_TEARDOWN_PARENT(tracepoint)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* Its filter stays with it. */
+/* A persistent tracepoint keeps its filter. */
 TEST_F(tracepoint, filter)
 {
 	int id;
@@ -422,7 +422,7 @@ static int load_program(void)
 	return result(syscall(__NR_bpf, BPF_PROG_LOAD, &attr, sizeof(attr)));
 }
 
-/* So does its BPF program, until its end, whoever has it open. */
+/* A persistent tracepoint keeps its BPF program until it ends, whoever has it open. */
 TEST_F(tracepoint, bpf_program)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -443,7 +443,7 @@ TEST_F(tracepoint, bpf_program)
 	EXPECT_EQ(N, count(other));
 }
 
-/* The program of a link is there as long as the link, also when the session has expired. */
+/* A BPF link keeps its program for as long as the link exists, also after the session expired. */
 TEST_F(tracepoint, bpf_link)
 {
 	struct bpf_link_info info = {};

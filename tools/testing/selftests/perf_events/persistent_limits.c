@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: how many a user may have, with how much memory, and
- * that he gets all of it back.
+ * Persistent perf events: limits on the number and memory of a user's events,
+ * and that a user gets all of it back.
  */
 #include <sys/prctl.h>
 
@@ -14,7 +14,7 @@
 #define SESSION	65536
 #define RW	(PROT_READ | PROT_WRITE)
 
-/* What a buffer of PAGES takes, in KiB */
+/* The size of a buffer of PAGES, in KiB */
 static long buffer_kb(void)
 {
 	return (PAGES + 1) * getpagesize() / 1024;
@@ -63,7 +63,7 @@ FIXTURE_TEARDOWN_PARENT(limits)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* There are so many in the system, for the administrator too, and none is half made. */
+/* The system-wide limit is for the administrator too; a refused event is not kept in part. */
 TEST_F(limits, in_the_system)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -82,7 +82,7 @@ TEST_F(limits, in_the_system)
 	EXPECT_LT(0, detach(self->fds[2]));
 }
 
-/* A limit that is lowered ends nothing, and holds from then on. */
+/* Lowering a limit ends nothing, and applies from then on. */
 TEST_F(limits, lowered)
 {
 	int id = detach(self->fds[0]);
@@ -94,7 +94,7 @@ TEST_F(limits, lowered)
 	EXPECT_EQ(-EAGAIN, detach(self->fds[0]));
 }
 
-/* A user has so many; others have theirs, and the administrator any number. */
+/* A user has a limit; it does not affect other users or the administrator. */
 TEST_F(limits, of_a_user)
 {
 	ASSERT_EQ(0, set_sysctl(MAX_USER, 2));
@@ -112,7 +112,7 @@ TEST_F(limits, of_a_user)
 	EXPECT_LT(0, detach(open_event()));
 }
 
-/* Each instance that I join counts. */
+/* Each instance that joins a session counts. */
 TEST_F(limits, joining_counts)
 {
 	int id;
@@ -124,7 +124,7 @@ TEST_F(limits, joining_counts)
 	EXPECT_EQ(-EAGAIN, DETACH(self->fds[2], .id = id, .member = 2));
 }
 
-/* Whoever stops it, the user can have another one. */
+/* Whoever ends a session, its user can have another one. */
 TEST_F(limits, given_back)
 {
 	int i;
@@ -139,7 +139,7 @@ TEST_F(limits, given_back)
 	}
 }
 
-/* What was refused does not count. */
+/* Refused events do not count. */
 TEST_F(limits, refused_does_not_count)
 {
 	int i;
@@ -155,7 +155,7 @@ TEST_F(limits, refused_does_not_count)
 	EXPECT_LT(0, detach(self->fds[1]));
 }
 
-/* Whoever asks for more than he may have takes nothing from the others. */
+/* A refusal for one user takes nothing from the others. */
 TEST_F(limits, refused_is_left_to_others)
 {
 	int i;
@@ -170,7 +170,7 @@ TEST_F(limits, refused_is_left_to_others)
 	EXPECT_LT(0, detach(self->fds[1]));
 }
 
-/* A quarter of what there may be is left to those who have the capability. */
+/* A quarter of the system-wide limit is reserved for those with CAP_PERFMON. */
 TEST_F(limits, reserve)
 {
 	int round, id;
@@ -194,7 +194,7 @@ TEST_F(limits, reserve)
 		EXPECT_EQ(-EAGAIN, detach(open_event()));
 		EXPECT_EQ(4, registry_count("ids"));
 
-		/* The last quarter is free again, and not for users. */
+		/* The last quarter is free again, but not for users. */
 		ASSERT_EQ(0, attach(self->fds[3]));
 		ASSERT_EQ(0, become(USER));
 		EXPECT_EQ(-EAGAIN, detach(self->fds[3]));
@@ -205,7 +205,7 @@ TEST_F(limits, reserve)
 	}
 }
 
-/* Those who have the capability take theirs from the same: then less is left to users. */
+/* Events of those with CAP_PERFMON count against the same limit: they leave less to users. */
 TEST_F(limits, reserve_is_of_all)
 {
 	ASSERT_EQ(0, set_sysctl(MAX_SYSTEM, 4));
@@ -218,7 +218,7 @@ TEST_F(limits, reserve_is_of_all)
 	EXPECT_LT(0, detach(self->fds[3]));
 }
 
-/* A user has as many in all his namespaces together, and in each as many as it says. */
+/* The limit of a user covers all user namespaces together; each can have a limit as well. */
 TEST_F(limits, in_a_user_namespace)
 {
 	int status, i;
@@ -234,7 +234,7 @@ TEST_F(limits, in_a_user_namespace)
 		EXPECT_EQ(0, write_file("/proc/self/uid_map", "0 1000 1"));
 		EXPECT_EQ(0, getuid());
 
-		/* The namespace has its own limit, which its root sets. */
+		/* The root of the namespace sets its limit. */
 		EXPECT_EQ(0, set_sysctl(MAX_USER, 1));
 		EXPECT_LT(0, detach(self->fds[0]));
 		EXPECT_EQ(-EAGAIN, detach(self->fds[1]));
@@ -242,7 +242,7 @@ TEST_F(limits, in_a_user_namespace)
 		EXPECT_EQ(1000, read_number(sysctls[MAX_USER]));
 		EXPECT_LT(0, detach(self->fds[1]));
 
-		/* The limit outside holds for what is inside as well. */
+		/* The outer limit applies inside as well. */
 		EXPECT_LT(0, detach(self->fds[2]));
 		for (i = 0; i < CYCLES; i++)
 			EXPECT_EQ(-EAGAIN, detach(self->fds[3]));
@@ -253,7 +253,7 @@ TEST_F(limits, in_a_user_namespace)
 	ASSERT_EQ(0, status);
 	EXPECT_EQ(3, read_number(sysctls[MAX_USER]));
 
-	/* What was made there counts on when the namespace has no process any more. */
+	/* Events made there still count when the namespace has no process any more. */
 	ASSERT_EQ(0, become(USER));
 	EXPECT_LT(0, detach(self->fds[2]));
 	EXPECT_EQ(-EAGAIN, detach(self->fds[3]));
@@ -264,7 +264,7 @@ TEST_F(limits, in_a_user_namespace)
 	EXPECT_EQ(-EAGAIN, detach(self->fds[0]));
 }
 
-/* Join the session @id, or make one, with member @member on @cpu of @task. */
+/* Join the session @id, or create one, with member @member on @cpu of @task. */
 static int join(int id, __u32 member, pid_t task, int cpu)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -282,8 +282,8 @@ static int join(int id, __u32 member, pid_t task, int cpu)
 }
 
 /*
- * A session has so many instances, even if the system may have more; then all are
- * still there, and another session can be made.
+ * A session has a limit of instances, even if the system allows more. At the
+ * limit all are still there, and another session can be created.
  */
 TEST_F_TIMEOUT(limits, of_a_session, 200)
 {
@@ -323,7 +323,7 @@ TEST_F_TIMEOUT(limits, of_a_session, 200)
 		usleep(1000);
 }
 
-/* The limits are those that are documented, and the administrator's alone to set. */
+/* The limits have their documented defaults, and only the administrator can set them. */
 TEST_F(limits, sysctls)
 {
 	EXPECT_EQ(65536, read_number(sysctls[MAX_SYSTEM]));
@@ -339,7 +339,7 @@ TEST_F(limits, sysctls)
 	EXPECT_LT(0, detach(self->fds[1]));
 }
 
-/* The longest time to live of a user cannot be none, which would be no limit. */
+/* The longest time to live of a user cannot be unlimited. */
 TEST_F(limits, time_is_limited)
 {
 	EXPECT_EQ(-EINVAL, set_sysctl(MAX_TTL, 0));
@@ -356,9 +356,9 @@ FIXTURE(memory)
 
 FIXTURE_VARIANT(memory)
 {
-	bool			sysctl;		/* within perf_event_mlock_kb */
-	bool			rlimit;		/* within RLIMIT_MEMLOCK */
-	bool			mapped;		/* before it is detached */
+	bool			sysctl;		/* charged within perf_event_mlock_kb */
+	bool			rlimit;		/* charged within RLIMIT_MEMLOCK */
+	bool			mapped;		/* mapped before it is detached */
 };
 
 FIXTURE_VARIANT_ADD(memory, sysctl) { .sysctl = true };
@@ -393,7 +393,7 @@ FIXTURE_TEARDOWN_PARENT(memory)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* With the mapping gone the memory is the registry's alone */
+/* After munmap(), only the registry has the memory */
 static int detach_variant(int fd, bool mapped)
 {
 	struct ring r;
@@ -411,7 +411,7 @@ static int detach_variant(int fd, bool mapped)
 	return id;
 }
 
-/* I get exactly as much as I am allowed. */
+/* I can lock exactly as much memory as I am allowed. */
 TEST_F(memory, limit)
 {
 	int i;
@@ -422,7 +422,7 @@ TEST_F(memory, limit)
 	EXPECT_EQ(self->buffers, registry_count("ids"));
 }
 
-/* Attached again it is all mine again, as often as I like. */
+/* ATTACH returns all of the memory to me, as often as I like. */
 TEST_F(memory, given_back)
 {
 	int i, cycle;
@@ -436,7 +436,7 @@ TEST_F(memory, given_back)
 	}
 }
 
-/* It is still mine when I am gone; my next process cannot have it again. */
+/* After my exit, the memory still counts against my user. */
 TEST_F(memory, after_exit)
 {
 	pid_t child = fork();
@@ -456,7 +456,7 @@ TEST_F(memory, after_exit)
 	EXPECT_LT(0, detach_variant(self->fds[self->buffers], variant->mapped));
 }
 
-/* Reading it costs nothing, me or others, and gives nothing back. */
+/* Mapping a buffer to read it neither charges nor uncharges anybody. */
 TEST_F(memory, readers)
 {
 	struct ring r = {};
@@ -474,7 +474,7 @@ TEST_F(memory, readers)
 	EXPECT_EQ(-EPERM, detach_variant(self->fds[self->buffers], variant->mapped));
 }
 
-/* The administrator is not held up by these limits. */
+/* These limits do not apply to the administrator. */
 TEST_F(memory, administrator)
 {
 	int i;
@@ -490,7 +490,7 @@ FIXTURE(pinned)
 	int			fd;
 };
 
-/* All of a buffer is beyond perf_event_mlock_kb and shows in VmPin */
+/* The whole buffer exceeds perf_event_mlock_kb and shows in VmPin */
 FIXTURE_SETUP(pinned)
 {
 	registry_setup(_metadata, &self->registry);
@@ -515,7 +515,7 @@ static long long vm_pin(void)
 	return line ? strtoll(line + 6, NULL, 10) : -1;
 }
 
-/* A mapping is pinned memory of the process until it ends. */
+/* A mapping is pinned memory of the process until it is unmapped. */
 TEST_F(pinned, mapping)
 {
 	struct ring r = {};
@@ -527,7 +527,7 @@ TEST_F(pinned, mapping)
 	EXPECT_EQ(0, vm_pin());
 }
 
-/* What I mapped is not charged to another process that unmaps it last. */
+/* My mapping is not charged to another process that unmaps it last. */
 TEST_F(pinned, two_processes)
 {
 	struct ring r = {}, other = {};
@@ -555,7 +555,7 @@ TEST_F(pinned, two_processes)
 	EXPECT_EQ(0, vm_pin());
 }
 
-/* Detached, it is pinned by no process any more. */
+/* A detached buffer is no longer pinned by any process. */
 TEST_F(pinned, detached_while_mapped)
 {
 	struct ring r = {};
@@ -569,7 +569,7 @@ TEST_F(pinned, detached_while_mapped)
 	EXPECT_EQ(0, vm_pin());
 }
 
-/* Nor is one that was detached without a mapping, whoever maps it then. */
+/* The same if it was detached without a mapping and is mapped later. */
 TEST_F(pinned, mapped_after)
 {
 	struct ring r = {};
@@ -583,7 +583,7 @@ TEST_F(pinned, mapped_after)
 	EXPECT_EQ(0, vm_pin());
 }
 
-/* I cannot leave behind a buffer that is charged to someone else. */
+/* I cannot detach a buffer that is charged to another user. */
 TEST_F(pinned, of_another_user)
 {
 	struct ring r = {};
@@ -600,7 +600,7 @@ TEST_F(pinned, of_another_user)
 	EXPECT_LT(0, detach(self->fd));
 }
 
-/* Limits that are none do not wrap around when they are added. */
+/* Adding unlimited values does not wrap around. */
 TEST_F(limits, no_memory_limits)
 {
 	struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
@@ -616,7 +616,7 @@ TEST_F(limits, no_memory_limits)
 	EXPECT_LT(0, detach_with_buffer(self->fds[1]));
 }
 
-/* However many ask at once, no more memory is pinned than one by one. */
+/* Concurrent calls cannot pin more memory than sequential ones. */
 TEST_F(limits, memory_at_once)
 {
 	int i, status, round, barrier[2], granted;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: the makers of those of tasks, who are gone or elsewhere.
+ * Persistent perf events: makers of task events that exited or are in another namespace.
  */
 #include "persistent_task.h"
 
@@ -41,7 +41,7 @@ FIXTURE_TEARDOWN_PARENT(maker)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* It goes on when the process that made it is gone, be it that it was killed. */
+/* The event goes on when its maker exited or was killed. */
 TEST_F(maker, is_gone)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -64,7 +64,7 @@ TEST_F(maker, is_gone)
 	EXPECT_EQ(variant->inherit ? 2 * N : N, count(reopen(self->id)));
 }
 
-/* In another pid namespace a task has another number, or none that I can see. */
+/* In another pid namespace a task has another pid, or none that I can see. */
 TEST_F(maker, pid_namespace)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: who may map a buffer how, and who shares it.
+ * Persistent perf events: permissions to map a buffer, and shared buffers.
  */
 #include <poll.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ FIXTURE_TEARDOWN_PARENT(loop)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* Nobody writes to a loop. */
+/* An overwrite buffer cannot be mapped writable. */
 TEST_F(loop, no_writer)
 {
 	struct ring r = {};
@@ -42,7 +42,7 @@ TEST_F(loop, no_writer)
 	EXPECT_EQ(-EACCES, ring_map(&r, reopen(id), PAGES, PROT_WRITE));
 }
 
-/* Nor through a mapping made before it was detached. */
+/* The same for a mapping made before DETACH. */
 TEST_F(loop, no_writer_from_before)
 {
 	struct ring r = {};
@@ -52,7 +52,7 @@ TEST_F(loop, no_writer_from_before)
 	EXPECT_EQ(-EACCES, ring_protect(&r, RW));
 }
 
-/* While somebody can write to it, it cannot become a loop for all. */
+/* A buffer that somebody maps writable cannot become a persistent overwrite buffer. */
 TEST_F(loop, mapped_writable)
 {
 	struct ring r = {};
@@ -63,7 +63,7 @@ TEST_F(loop, mapped_writable)
 	EXPECT_LT(0, detach(self->fd));
 }
 
-/* Neither if the mapping was made writable later ... */
+/* The same if the mapping was made writable later ... */
 TEST_F(loop, made_writable)
 {
 	struct ring r = {};
@@ -75,7 +75,7 @@ TEST_F(loop, made_writable)
 	EXPECT_LT(0, detach(self->fd));
 }
 
-/* ... nor if there is a second one that is. */
+/* ... or if there is a second, writable mapping. */
 TEST_F(loop, second_mapping_writable)
 {
 	struct ring first = {}, second = {};
@@ -111,7 +111,7 @@ FIXTURE_TEARDOWN_PARENT(writer)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* One consumes, and a second one is told that there is one already. */
+/* There is one consumer; a second one gets -EBUSY. */
 TEST_F(writer, only_one)
 {
 	struct ring one = {}, two = {};
@@ -125,7 +125,7 @@ TEST_F(writer, only_one)
 	EXPECT_EQ(0, ring_map(&two, reopen(self->id), PAGES, RW));
 }
 
-/* Once the event is attached there may be as many as with any other. */
+/* An attached event can have several consumers, like any other event. */
 TEST_F(writer, attached)
 {
 	struct ring one = {}, two = {};
@@ -136,7 +136,7 @@ TEST_F(writer, attached)
 	EXPECT_EQ(0, ring_map(&two, self->fd, PAGES, RW));
 }
 
-/* And none through what somebody else has open yet: what it records now is not for him. */
+/* An old view of an event that somebody else attached cannot map its new buffer. */
 TEST_F(writer, attached_by_another)
 {
 	struct ring mine = {}, his = {};
@@ -148,7 +148,7 @@ TEST_F(writer, attached_by_another)
 	EXPECT_EQ(-EACCES, ring_map(&his, view, PAGES, RW));
 }
 
-/* A consumer that was killed makes room for the next one. */
+/* A killed consumer makes room for the next one. */
 TEST_F(writer, killed)
 {
 	struct ring r = {};
@@ -163,7 +163,7 @@ TEST_F(writer, killed)
 	EXPECT_EQ(0, ring_map(&r, self->fd, PAGES, RW));
 }
 
-/* Moved to another address, a mapping is still one. */
+/* A mapping that was moved still counts as the consumer's. */
 TEST_F(writer, moved)
 {
 	struct ring r = {}, other = {};
@@ -179,7 +179,7 @@ TEST_F(writer, moved)
 	EXPECT_EQ(0, ring_map(&other, self->fd, PAGES, RW));
 }
 
-/* No child can inherit it. */
+/* A child cannot inherit the mapping. */
 TEST_F(writer, forked)
 {
 	struct ring r = {};
@@ -188,7 +188,7 @@ TEST_F(writer, forked)
 	EXPECT_EQ(-EINVAL, result(madvise(r.page, (PAGES + 1) * getpagesize(), MADV_DOFORK)));
 }
 
-/* Who mapped before detaching is the consumer. */
+/* A writable mapping made before DETACH is the consumer's. */
 TEST_F(writer, mapped_before)
 {
 	struct ring r = {}, other = {};
@@ -201,7 +201,7 @@ TEST_F(writer, mapped_before)
 	EXPECT_EQ(0, ring_map(&other, self->fd, PAGES, RW));
 }
 
-/* Two who could consume are one too many to begin with. */
+/* Two writable mappings before DETACH are one too many. */
 TEST_F(writer, two_before)
 {
 	struct ring one = {}, two = {};
@@ -263,7 +263,7 @@ static unsigned int samples_at(int fd)
 	return ring_map(&r, fd, PAGES, PROT_READ) ? 0 : ring_samples(&r);
 }
 
-/* Both are in the one buffer, whichever I open. */
+/* The samples of both are in one buffer, whichever I open. */
 TEST_F(shared, one_buffer)
 {
 	drive(TRACEPOINT, 10);
@@ -271,7 +271,7 @@ TEST_F(shared, one_buffer)
 	EXPECT_EQ(20, samples_at(reopen_instance(self->id, 1)));
 }
 
-/* I am told who shares it: I need all their attrs to understand it. */
+/* I am told which events share a buffer: I need all their attrs to parse it. */
 TEST_F(shared, sharers_are_listed)
 {
 	int other = event_open(&self->attr, -1, 0, -1, 0), i;
@@ -287,7 +287,7 @@ TEST_F(shared, sharers_are_listed)
 	}
 }
 
-/* The buffer lives with the second when the first is stopped ... */
+/* The second event keeps the buffer when the first one ends ... */
 TEST_F(shared, outlives_the_first)
 {
 	drive(TRACEPOINT, 10);
@@ -298,7 +298,7 @@ TEST_F(shared, outlives_the_first)
 	EXPECT_EQ(30, samples_at(reopen_instance(self->id, 1)));
 }
 
-/* ... and with the first when the second is. */
+/* ... and the first one keeps it when the second one ends. */
 TEST_F(shared, outlives_the_second)
 {
 	drive(TRACEPOINT, 10);
@@ -309,7 +309,7 @@ TEST_F(shared, outlives_the_second)
 	EXPECT_EQ(30, samples_at(reopen_instance(self->id, 0)));
 }
 
-/* It can have but one consumer, whichever event he opens. */
+/* A shared buffer has only one consumer, whichever event is opened. */
 TEST_F(shared, one_consumer)
 {
 	struct ring r = {}, other = {};
@@ -319,7 +319,7 @@ TEST_F(shared, one_consumer)
 	EXPECT_EQ(0, ring_map(&other, self->two, PAGES, PROT_READ));
 }
 
-/* Sharing can begin with a buffer that is persistent already, but not through a view of it. */
+/* An event can join a buffer that is persistent already, but not through a view. */
 TEST_F(shared, joined_later)
 {
 	int fd = event_open(&self->attr, -1, 0, -1, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: one id for several events on several CPUs, and groups.
+ * Persistent perf events: sessions of several events on several CPUs, and groups.
  */
 #include "persistent.h"
 
@@ -61,7 +61,7 @@ FIXTURE_TEARDOWN_PARENT(members)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* The same event on another CPU joins the id. */
+/* The same event on another CPU joins the session. */
 TEST_F(members, join_on_other_cpu)
 {
 	int fd = open_on(CLOCK, self->cpus[1]);
@@ -70,7 +70,7 @@ TEST_F(members, join_on_other_cpu)
 	EXPECT_EQ(1, registry_count("ids"));
 }
 
-/* The samples of two events of the same kind say which of them they are of. */
+/* The samples of two events of the same kind can be told apart. */
 TEST_F(members, samples_are_told_apart)
 {
 	struct perf_event_attr attr = sampling_attr(FAULTS);
@@ -92,7 +92,7 @@ TEST_F(members, samples_are_told_apart)
 	}
 }
 
-/* Another event joins it as another member. */
+/* Another event joins the session as another member. */
 TEST_F(members, join_as_other_member)
 {
 	int fd = open_on(TRACEPOINT, self->cpus[0]);
@@ -101,7 +101,7 @@ TEST_F(members, join_as_other_member)
 	EXPECT_EQ(1, registry_count("ids"));
 }
 
-/* Members come in any order and with any numbers that the kernel has. */
+/* Members can join in any order, with any valid number. */
 TEST_F(members, any_number)
 {
 	static const __u32 numbers[] = { 127, 7, 50, 1 };
@@ -119,7 +119,7 @@ TEST_F(members, any_number)
 				  .id = self->id, .member = UINT_MAX));
 }
 
-/* The number of a member is mine to choose from the first one on. */
+/* I can choose any member number, also for the first one. */
 TEST_F(members, first_member_need_not_be_0)
 {
 	int fd = open_on(TRACEPOINT, self->cpus[0]);
@@ -130,7 +130,7 @@ TEST_F(members, first_member_need_not_be_0)
 	EXPECT_EQ(3, a.info.self.member);
 }
 
-/* A process that did not make the id can join it. */
+/* A process that did not create the session can join it. */
 TEST_F(members, join_from_another_process)
 {
 	pid_t child = fork();
@@ -145,7 +145,7 @@ TEST_F(members, join_from_another_process)
 	EXPECT_LE(0, reopen_instance(self->id, 1));
 }
 
-/* I am told all instances, by number, with event and CPU. */
+/* QUERY lists all instances by number, with event and CPU. */
 TEST_F(members, all_are_listed)
 {
 	int other = open_on(CLOCK, self->cpus[1]), trace = open_on(TRACEPOINT, self->cpus[1]);
@@ -174,7 +174,7 @@ TEST_F(members, all_are_listed)
 	EXPECT_EQ(-1, a.instances[2].pid);
 }
 
-/* I read a whole session in one call: counts, times and losses of all its instances. */
+/* One call reads a whole session: counts, times and losses of all its instances. */
 TEST_F(members, all_counts)
 {
 	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
@@ -201,7 +201,7 @@ TEST_F(members, all_counts)
 	}
 }
 
-/* I open an instance by its number. */
+/* I can open an instance by its number. */
 TEST_F(members, reopen_by_instance)
 {
 	int other = open_on(CLOCK, self->cpus[1]), trace = open_on(TRACEPOINT, self->cpus[1]);
@@ -214,7 +214,7 @@ TEST_F(members, reopen_by_instance)
 	EXPECT_EQ(event_id(trace), event_id(reopen_instance(self->id, 2)));
 }
 
-/* I open the first event by its CPU. */
+/* I can open the first event of a CPU by the CPU. */
 TEST_F(members, reopen_by_cpu)
 {
 	int other = open_on(CLOCK, self->cpus[1]), trace = open_on(TRACEPOINT, self->cpus[0]);
@@ -226,7 +226,7 @@ TEST_F(members, reopen_by_cpu)
 	EXPECT_EQ(event_id(other), event_id(reopen_at(self->id, -1, self->cpus[1])));
 }
 
-/* If there is only one I need say nothing; if there are more I must choose. */
+/* The only instance needs no number; with more than one, I must choose. */
 TEST_F(members, reopen_the_only_one)
 {
 	EXPECT_EQ(event_id(self->fd), event_id(reopen(self->id)));
@@ -235,7 +235,7 @@ TEST_F(members, reopen_the_only_one)
 	EXPECT_EQ(-EINVAL, reopen(self->id));
 }
 
-/* The number of an instance means that one for good. */
+/* The number of an instance is never reused. */
 TEST_F(members, instance_numbers_are_not_reused)
 {
 	int fd = open_on(CLOCK, self->cpus[1]);
@@ -249,7 +249,7 @@ TEST_F(members, instance_numbers_are_not_reused)
 	EXPECT_EQ(event_id(fd), event_id(reopen_instance(self->id, 2)));
 }
 
-/* The id lives as long as any instance of it, also without its first one. */
+/* A session exists as long as any of its instances, also without the first one. */
 TEST_F(members, id_lives_until_the_last)
 {
 	int fd = open_on(TRACEPOINT, self->cpus[1]);
@@ -265,14 +265,14 @@ TEST_F(members, id_lives_until_the_last)
 	EXPECT_EQ(-ENOENT, DETACH(fd, .id = self->id, .member = 1));
 }
 
-/* A member is one event: another one cannot join it. */
+/* A member is one event: an event with another attr cannot join it. */
 TEST_F(members, other_attr_cannot_join)
 {
 	EXPECT_EQ(-EINVAL, DETACH(open_on(TRACEPOINT, self->cpus[1]), .id = self->id));
 	EXPECT_EQ(-ENOENT, reopen_instance(self->id, 1));
 }
 
-/* A changed period is not another event. */
+/* A changed period does not make it another event. */
 TEST_F(members, changed_period_can_join)
 {
 	static const enum event kinds[] = { CLOCK, TRACEPOINT };
@@ -292,14 +292,14 @@ TEST_F(members, changed_period_can_join)
 	}
 }
 
-/* On one CPU a member is there once. */
+/* A member has one instance on a CPU. */
 TEST_F(members, same_cpu_cannot_join)
 {
 	EXPECT_EQ(-EEXIST, DETACH(open_on(CLOCK, self->cpus[0]), .id = self->id));
 	EXPECT_EQ(-ENOENT, reopen_instance(self->id, 1));
 }
 
-/* A member whose instances are all gone can be another event. */
+/* The number of a member without instances can be used for another event. */
 TEST_F(members, empty_member_is_free)
 {
 	int fd = open_on(TRACEPOINT, self->cpus[0]);
@@ -309,7 +309,7 @@ TEST_F(members, empty_member_is_free)
 	EXPECT_EQ(self->id, DETACH(open_on(FAULTS, self->cpus[0]), .id = self->id, .member = 1));
 }
 
-/* All instances of a member have the text that its first one came with. */
+/* All instances of a member have the label of its first one. */
 TEST_F(members, label_belongs_to_the_member)
 {
 	int fd = open_on(TRACEPOINT, self->cpus[0]), other = open_on(TRACEPOINT, self->cpus[1]);
@@ -324,7 +324,7 @@ TEST_F(members, label_belongs_to_the_member)
 	EXPECT_STREQ("", a.label);
 }
 
-/* Leader and sibling of a group can be members of one id. */
+/* A group's leader and sibling can be members of one session. */
 TEST_F(members, group_in_one_id)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -374,7 +374,7 @@ FIXTURE_TEARDOWN_PARENT(group)
 	ASSERT_EQ(self->id, DETACH(self->sibling, .id = self->id, .member = 1));	\
 } while (0)
 
-/* A group stays whole and counts on when all of it is closed. */
+/* A group stays whole and counts on when all its files are closed. */
 TEST_F(group, goes_on_after_close)
 {
 	__u64 before[3], after[3];
@@ -397,7 +397,7 @@ TEST_F(group, goes_on_after_close)
 	EXPECT_LE(0, reopen_instance(self->id, 1));
 }
 
-/* The leader waits for its siblings; then both can be attached. */
+/* The sibling is attached before its leader; then both are out of the session. */
 TEST_F(group, attach_sibling_first)
 {
 	DETACH_GROUP();

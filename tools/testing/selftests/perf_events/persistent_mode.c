@@ -38,7 +38,7 @@ FIXTURE_TEARDOWN_PARENT(mode)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* What I make is mine alone. */
+/* By default only the owner has access. */
 TEST_F(mode, default)
 {
 	struct answer a;
@@ -78,7 +78,7 @@ TEST_F(mode, classes)
 	}
 }
 
-/* Who may write may join and attach, and who may only read may not. */
+/* Write permission allows to join and attach, read permission does not. */
 TEST_F(mode, join_and_attach)
 {
 	int fd;
@@ -96,7 +96,7 @@ TEST_F(mode, join_and_attach)
 	EXPECT_TRUE(registry_has(self->id));
 }
 
-/* No bit lets anybody look at what he could not open now, not even the owner. */
+/* The mode never permits an event that one could not open now, not even to the owner. */
 TEST_F(mode, bits_are_not_enough)
 {
 	ASSERT_EQ(0, session_mode(self->view, 0666));
@@ -115,7 +115,7 @@ TEST_F(mode, bits_are_not_enough)
 	EXPECT_EQ(0, session_disable(self->view));
 }
 
-/* I control a session if I could open all of it, and read of it what I could open. */
+/* Control takes the right to open all instances; reading takes the right to open that one. */
 TEST_F(mode, every_instance)
 {
 	ASSERT_EQ(0, become_capable());
@@ -130,7 +130,7 @@ TEST_F(mode, every_instance)
 	EXPECT_EQ(-EACCES, DETACH(open_event(event_attr(CLOCK)), .id = self->id, .member = 2));
 }
 
-/* I give my session to my groups, and to nobody else's; and to no other user. */
+/* I can give my session only to groups that I am in, and to no other user. */
 TEST_F(mode, give)
 {
 	struct answer a;
@@ -150,7 +150,7 @@ TEST_F(mode, give)
 	EXPECT_EQ(0600, a.info.mode);
 }
 
-/* Who may write, but does not own it, cannot open it to others, or keep them out. */
+/* Write permission does not allow to change the mode. */
 TEST_F(mode, give_anothers)
 {
 	ASSERT_EQ(0, session_mode(self->view, 0666));
@@ -163,7 +163,7 @@ TEST_F(mode, give_anothers)
 	expect_rights(_metadata, self->id, self->view, 7);
 }
 
-/* What I deny myself I can give back to myself, as with files. */
+/* I can give back to myself the rights that I took from myself, as with files. */
 TEST_F(mode, locked_out)
 {
 	ASSERT_EQ(0, session_mode(self->view, 0400));
@@ -174,7 +174,7 @@ TEST_F(mode, locked_out)
 	EXPECT_EQ(0, attach(self->fd));
 }
 
-/* The administrator gives it to whomever he likes; then it is that user's. */
+/* The administrator can give a session to any user, who then owns it. */
 TEST_F(mode, given)
 {
 	ASSERT_EQ(0, become_capable());
@@ -187,7 +187,7 @@ TEST_F(mode, given)
 	EXPECT_EQ(0, attach(self->view));
 }
 
-/* A file that was passed to me reads, and tells me of itself, but not of its session. */
+/* A passed file can be read, and shows its own event, but not its session. */
 TEST_F(mode, passed_file)
 {
 	drive(TRACEPOINT, N);
@@ -200,7 +200,7 @@ TEST_F(mode, passed_file)
 	expect_self_alone(_metadata, self->view, self->id, -1, N);
 }
 
-/* Uid 0 without the capability is nobody special with the session of a user either. */
+/* Uid 0 without the capability has no special rights to the session of a user either. */
 TEST_F(mode, powerless_root)
 {
 	ASSERT_EQ(0, become_capable());
@@ -211,7 +211,7 @@ TEST_F(mode, powerless_root)
 	EXPECT_TRUE(registry_has(self->id));
 }
 
-/* Of instances that I could not open I learn no more than anybody does. */
+/* Instances that I could not open show me no more than they show anybody. */
 TEST_F(mode, counts_of_others)
 {
 	struct answer a;
@@ -231,7 +231,7 @@ TEST_F(mode, counts_of_others)
 	EXPECT_EQ(0, a.instances[1].buffer_id);
 }
 
-/* Who consumes decides what others get to see: to do so takes the right to control. */
+/* Consuming takes the right to control, as it decides what others can read. */
 TEST_F(mode, consumer)
 {
 	struct perf_event_attr attr = sampling_attr(FAULTS);
@@ -254,7 +254,7 @@ TEST_F(mode, consumer)
 	EXPECT_EQ(0, ring_map(&r, reopen(id), 1, PROT_READ | PROT_WRITE));
 }
 
-/* A view only shows what there is: to give an event a buffer takes the right to control. */
+/* A view that may only read can map an existing buffer, but not allocate one. */
 TEST_F(mode, no_buffer)
 {
 	struct ring owner, reader;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: what they can be called.
+ * Persistent perf events: names.
  */
 #include <signal.h>
 
@@ -46,7 +46,7 @@ static bool named(const char *name)
 	return !access(path, F_OK);
 }
 
-/* A name is given once, and is free again after its id. */
+/* A name is unique, and free again when its session has ended. */
 TEST_F(names, taken)
 {
 	int id = detach_named("mine");
@@ -60,7 +60,7 @@ TEST_F(names, taken)
 	EXPECT_LT(0, detach_named("mine"));
 }
 
-/* Nobody can take the name that an id without one will have. */
+/* Nobody can take the default name of a session. */
 TEST_F(names, default_cannot_be_taken)
 {
 	int id = detach(open_event());
@@ -75,14 +75,14 @@ TEST_F(names, default_cannot_be_taken)
 	EXPECT_LT(0, detach(open_event()));
 }
 
-/* An empty name is as good as none. */
+/* An empty name is the same as none. */
 TEST_F(names, empty)
 {
 	EXPECT_LT(0, detach_named(""));
 	EXPECT_EQ(1, registry_count("events"));
 }
 
-/* Words with digits, dashes and underscores in them are fine. */
+/* Words with digits, dashes and underscores in them are valid. */
 TEST_F(names, good)
 {
 	static const char * const names[] = { "a", "z9", "a-b_c", "a__", "p", "px", "p7x", "pp7" };
@@ -108,7 +108,7 @@ TEST_F(names, too_long)
 	EXPECT_TRUE(named(name));
 }
 
-/* ... with its prefix too. */
+/* ... including its prefix. */
 TEST_F(names, too_long_with_prefix)
 {
 	char name[PERF_PERSISTENT_NAME_MAX] = "";
@@ -121,7 +121,7 @@ TEST_F(names, too_long_with_prefix)
 	EXPECT_EQ(1, registry_count("events"));
 }
 
-/* An event of mine cannot be taken for one of perf's: its name begins with mine. */
+/* A user's session cannot be taken for one of perf's: its name begins with the user's. */
 TEST_F(names, prefix)
 {
 	char name[32];
@@ -138,7 +138,7 @@ TEST_F(names, prefix)
 	EXPECT_EQ(2, registry_count("events"));
 }
 
-/* The administrator's names are as he gave them. */
+/* The administrator's names have no prefix. */
 TEST_F(names, no_prefix)
 {
 	ASSERT_LT(0, detach_named("mine"));
@@ -149,7 +149,7 @@ TEST_F(names, no_prefix)
 	EXPECT_TRUE(named("of-perfmon"));
 }
 
-/* Nobody can take a name that another user wants. */
+/* Users do not take names from each other: each has a prefix. */
 TEST_F(names, no_squatting)
 {
 	ASSERT_EQ(0, become(USER));
@@ -187,7 +187,7 @@ static int rename_to(int fd, const char *name)
 	return SET(fd, .flags = PERF_PERSISTENT_SET_NAME, .name = addr(name));
 }
 
-/* It has that name and no other, wherever one looks. */
+/* Expect that name and no other, in all places */
 static void expect_name(struct __test_metadata *_metadata, int fd, int id, const char *name)
 {
 	char path[128], text[128], expected[128];
@@ -208,7 +208,7 @@ static void expect_name(struct __test_metadata *_metadata, int fd, int id, const
 	EXPECT_STREQ(expected, text);
 }
 
-/* It gets another name, and the old one is free at once. */
+/* A session gets another name, and the old one is free at once. */
 TEST_F(rename, twice)
 {
 	ASSERT_EQ(0, rename_to(self->fd, "second"));
@@ -221,7 +221,7 @@ TEST_F(rename, twice)
 	EXPECT_FALSE(named("second"));
 }
 
-/* It can go back to the name that it had. */
+/* A session can get its former name back. */
 TEST_F(rename, to_and_fro)
 {
 	int i;
@@ -233,7 +233,7 @@ TEST_F(rename, to_and_fro)
 	expect_name(_metadata, self->fd, self->id, "first");
 }
 
-/* Without a name it is called as if it had never had one. */
+/* Renamed to an empty name, it gets its default name. */
 TEST_F(rename, to_default)
 {
 	char name[16];
@@ -248,7 +248,7 @@ TEST_F(rename, to_default)
 	expect_name(_metadata, self->fd, self->id, name);
 }
 
-/* A name is free when the one who got it by renaming is gone. */
+/* The name of a renamed session is free when that has ended. */
 TEST_F(rename, free_after_its_end)
 {
 	ASSERT_EQ(0, rename_to(self->fd, "second"));
@@ -260,7 +260,7 @@ TEST_F(rename, free_after_its_end)
 	EXPECT_LT(0, detach_named("third"));
 }
 
-/* All of what I set is set, or nothing. */
+/* A SET that fails changes nothing */
 static void expect_nothing_set(struct __test_metadata *_metadata, int error, int fd, int id,
 			       __u64 name)
 {
@@ -275,7 +275,7 @@ static void expect_nothing_set(struct __test_metadata *_metadata, int error, int
 	EXPECT_NE(0, a.info.flags & PERF_PERSISTENT_UNCOMMITTED);
 }
 
-/* A name that another has it does not get. */
+/* A session cannot get a name that is taken. */
 TEST_F(rename, taken)
 {
 	int other = detach_named("taken");
@@ -286,7 +286,7 @@ TEST_F(rename, taken)
 	EXPECT_EQ(0, rename_to(self->fd, "taken"));
 }
 
-/* Nor one that is none. */
+/* A session cannot get an invalid name. */
 TEST_F(rename, bad)
 {
 	char name[PERF_PERSISTENT_NAME_MAX + 1] = "";
@@ -298,7 +298,7 @@ TEST_F(rename, bad)
 	expect_nothing_set(_metadata, -EINVAL, self->fd, self->id, addr(name));
 }
 
-/* With the name I set everything else that I ask for. */
+/* The name and other changes are set together. */
 TEST_F(rename, with_all)
 {
 	struct answer a;
@@ -312,7 +312,7 @@ TEST_F(rename, with_all)
 	EXPECT_EQ(0, a.info.flags & PERF_PERSISTENT_UNCOMMITTED);
 }
 
-/* Without being asked for, the name is not set. */
+/* The name is ignored without its flag. */
 TEST_F(rename, not_asked_for)
 {
 	ASSERT_EQ(0, SET(self->fd, .name = addr("second"),
@@ -320,7 +320,7 @@ TEST_F(rename, not_asked_for)
 	expect_name(_metadata, self->fd, self->id, "first");
 }
 
-/* A user's event keeps the user's prefix. */
+/* A renamed session of a user keeps the user's prefix. */
 TEST_F(rename, prefix)
 {
 	int fd = open_event(), id;
@@ -338,7 +338,7 @@ TEST_F(rename, prefix)
 	expect_name(_metadata, fd, id, name);
 }
 
-/* What is another's I cannot rename, not even with a descriptor that I was passed. */
+/* I cannot rename the session of another user, not even with a passed descriptor. */
 TEST_F(rename, stranger)
 {
 	ASSERT_EQ(0, become(USER));
@@ -349,7 +349,7 @@ TEST_F(rename, stranger)
 	EXPECT_FALSE(named("mine"));
 }
 
-/* A name that I am refused is not taken from others, not even for a moment. */
+/* A refused name is never taken from others, not even for a moment. */
 TEST_F(rename, refused)
 {
 	int fd = open_event(), other = open_event(), i;
@@ -391,7 +391,7 @@ static void read_events(void)
 	}
 }
 
-/* Two who rename it, with others reading, leave it one name; and at its end, none. */
+/* Concurrent renames, with readers, leave the session one name, and none after its end. */
 TEST_F(rename, against_each_other)
 {
 	pid_t reader = fork(), child;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: the example that takes one record at a time, as
- * posix_trace_getnext_event(3p) and its two sisters do.
+ * Persistent perf events: the example that takes one record at a time, like
+ * posix_trace_getnext_event(3p) and its two sisters.
  */
 #include <signal.h>
 #include <sys/time.h>
@@ -15,7 +15,7 @@
 #define N	1000
 #define SOON_MS	50
 
-/* The count is the number of the sample; the size does not divide that of the buffer. */
+/* The count is the number of the sample; the buffer's size is no multiple of the sample's. */
 struct numbered {
 	struct perf_event_header	header;
 	__u64				id;
@@ -68,7 +68,7 @@ FIXTURE_TEARDOWN_PARENT(next)
 
 #define NEXT(ms)	stream_next(&self->stream, ms, &self->record)
 
-/* The next record is there, or I am told at once that there is none. */
+/* I get the next record, or -EAGAIN at once. */
 TEST_F(next, not_at_all)
 {
 	EXPECT_EQ(-EAGAIN, NEXT(0));
@@ -81,7 +81,7 @@ TEST_F(next, not_at_all)
 	EXPECT_EQ(-EAGAIN, NEXT(0));
 }
 
-/* I wait so long, and no longer than until it is there. */
+/* I wait for the next record up to a time-out. */
 TEST_F(next, up_to_a_time)
 {
 	__u64 start = now_ns();
@@ -93,7 +93,7 @@ TEST_F(next, up_to_a_time)
 	EXPECT_EQ(1, self->record.sample.number);
 }
 
-/* I wait until another process makes one. */
+/* I wait until another process produces a record. */
 TEST_F(next, for_ever)
 {
 	pid_t child = fork();
@@ -113,7 +113,7 @@ static void nothing(int sig)
 {
 }
 
-/* A signal ends the waiting, and takes nothing. */
+/* A signal ends the wait without losing a record. */
 TEST_F(next, interrupted)
 {
 	struct itimerval timer = { .it_interval.tv_usec = 10000, .it_value.tv_usec = 10000 };
@@ -128,7 +128,7 @@ TEST_F(next, interrupted)
 	EXPECT_EQ(1, self->record.sample.number);
 }
 
-/* Records that go over the end of the buffer are whole. */
+/* Records that wrap around the end of the buffer are whole. */
 TEST_F(next, wraps)
 {
 	int i, round, batch = 30;
@@ -146,7 +146,7 @@ TEST_F(next, wraps)
 	}
 }
 
-/* A full buffer keeps the first, and has room again for what I have taken. */
+/* A full buffer keeps the first records, and has room again after I took some. */
 TEST_F(next, full)
 {
 	unsigned int n = 0;
@@ -157,7 +157,7 @@ TEST_F(next, full)
 	EXPECT_LT(0, n);
 	EXPECT_GT(N, n);
 	drive(TRACEPOINT, 1);
-	/* The kernel says first how many there were no room for. */
+	/* The kernel first reports the number of dropped records. */
 	EXPECT_EQ(0, NEXT(0));
 	EXPECT_EQ(PERF_RECORD_LOST, self->record.header.type);
 	EXPECT_EQ(0, NEXT(0));
@@ -165,7 +165,7 @@ TEST_F(next, full)
 	EXPECT_EQ(N + 1, self->record.sample.number);
 }
 
-/* A session that ends wakes me, when I have had all that was there. */
+/* When the session ends, I am woken after I took all records. */
 TEST_F(next, ended)
 {
 	int session = open_session(self->id);
@@ -177,7 +177,7 @@ TEST_F(next, ended)
 	EXPECT_EQ(-ESRCH, NEXT(PATIENCE_MS));
 }
 
-/* There is one consumer, of a buffer that is not overwritten. */
+/* There is one consumer, and only of a discard buffer. */
 TEST_F(next, refused)
 {
 	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
@@ -207,7 +207,7 @@ static int program(int argc, char *ms)
 	return status;
 }
 
-/* As a program it takes one record each time that it is started. */
+/* The program takes one record per call. */
 TEST_F(next, program)
 {
 	size_t size = self->stream.page->data_offset + self->stream.page->data_size;

@@ -44,7 +44,7 @@ static int stream_open(struct stream *s, const char *name, int cpu)
 	s->fd = id < 0 ? -1 : syscall(__NR_perf_event_open, &attr, -1, cpu, -1, 0);
 	if (s->fd < 0 || ioctl(s->fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &query) < 0)
 		return -1;
-	/* Writable, to make room. An overwrite buffer refuses that: EACCES. */
+	/* Writable, to move the tail. An overwrite buffer refuses that: EACCES. */
 	size = (query.buffer_pages + 1UL) * page_size;
 	s->page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
 	return s->page == MAP_FAILED ? -1 : 0;
@@ -72,12 +72,12 @@ static int stream_next(struct stream *s, int ms, void *record)
 			return -ESRCH;
 		if (ms >= 0 && left <= 0)
 			return ms ? -ETIMEDOUT : -EAGAIN;
-		/* It tells of each record with wakeup_events 1 only, so look again. */
+		/* poll() reports each record only with wakeup_events 1, so look again. */
 		if (poll(&p, 1, ms < 0 || left > 100 ? 100 : left) < 0)
 			return -errno;
 		left = end - stream_clock();
 	}
-	/* The header is whole; the rest may go on at the beginning of the buffer. */
+	/* The header is never split; the rest may wrap to the beginning of the buffer. */
 	len = ((struct perf_event_header *)(data + pos))->size;
 	memcpy(record, data + pos, len < room ? len : room);
 	if (len > room)

@@ -62,7 +62,7 @@ static bool counts_there(enum event event, int fd)
 	return event == TRACEPOINT ? n == N : n >= N && count(fd) != -1ULL;
 }
 
-/* What I detach for a CPU that is offline counts when the CPU comes, whenever that is. */
+/* An event detached for an offline CPU counts when the CPU comes online, whenever that is. */
 TEST_F(offline, starts_with_its_cpu)
 {
 	int fd = open_offline(&self->attr, -1), id = detach(fd), i;
@@ -83,7 +83,7 @@ TEST_F(offline, starts_with_its_cpu)
 	}
 }
 
-/* An ordinary event can be opened so as well. */
+/* An ordinary event can be opened for an offline CPU as well. */
 TEST_F(offline, ordinary)
 {
 	int fd = open_offline(&self->attr, -1);
@@ -94,7 +94,7 @@ TEST_F(offline, ordinary)
 	EXPECT_TRUE(counts_there(variant->event, fd));
 }
 
-/* I can detach it after its CPU came, too, and it survives the next time. */
+/* I can detach it after its CPU came online, too; then it survives the next hotplug. */
 TEST_F(offline, detached_later)
 {
 	int fd = open_offline(&self->attr, -1);
@@ -107,7 +107,7 @@ TEST_F(offline, detached_later)
 	EXPECT_TRUE(counts_there(variant->event, fd));
 }
 
-/* It is persistent from the first moment if I ask for it. */
+/* attr.persistent works for an offline CPU. */
 TEST_F(offline, persistent_at_open)
 {
 	int fd;
@@ -120,7 +120,7 @@ TEST_F(offline, persistent_at_open)
 	EXPECT_TRUE(counts_there(variant->event, fd));
 }
 
-/* Enabling and disabling take effect when the CPU comes. */
+/* Enabling and disabling take effect when the CPU comes online. */
 TEST_F(offline, enable_and_disable)
 {
 	int on, off;
@@ -140,7 +140,7 @@ TEST_F(offline, enable_and_disable)
 	EXPECT_EQ(0, count(off));
 }
 
-/* A group comes as a group, also one whose leader was software alone before. */
+/* A group comes as a group, also if its leader was opened alone as a software event. */
 TEST_F(offline, group)
 {
 	struct perf_event_attr clock = event_attr(CLOCK);
@@ -165,7 +165,7 @@ TEST_F(offline, group)
 	EXPECT_LE(N, values[2]);
 }
 
-/* If I close it before, it is gone, and its siblings go on without it. */
+/* A leader that I close before is gone, and its siblings go on without it. */
 TEST_F(offline, closed)
 {
 	int leader = open_offline(&self->attr, -1), sibling;
@@ -197,7 +197,7 @@ FIXTURE_TEARDOWN_PARENT(late)
 	hot_teardown(_metadata, &self->registry);
 }
 
-/* Its buffer is there from the beginning, and has what it wrote when the CPU came. */
+/* The buffer exists from the beginning, and has samples when the CPU came online. */
 TEST_F(late, samples)
 {
 	struct perf_event_header *header;
@@ -241,7 +241,7 @@ TEST_F(late, shared_buffer)
 	EXPECT_EQ(2 * N, ring_samples(&r));
 }
 
-/* Side-band comes with its CPU. */
+/* Side-band records start when the CPU comes online. */
 TEST_F(late, side_band)
 {
 	struct perf_event_attr attr = {
@@ -264,7 +264,7 @@ TEST_F(late, side_band)
 	EXPECT_LT(0, ring_records(&r, 0, ring_head(&r), PERF_RECORD_COMM));
 }
 
-/* A filter and a period that I set meanwhile are in force. */
+/* A filter and a period that I set before the CPU is online are in force. */
 TEST_F(late, filter_and_period)
 {
 	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
@@ -290,7 +290,7 @@ TEST_F(late, filter_and_period)
 	EXPECT_EQ(N / period, ring_samples(&r));
 }
 
-/* I have to ask for it, and the CPU has to exist. */
+/* An event for an offline CPU takes PERF_FLAG_OFFLINE_CPU, and the CPU has to exist. */
 TEST_F(late, errors)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -303,7 +303,7 @@ TEST_F(late, errors)
 	EXPECT_EQ(-EINVAL, event_open(&attr, -1, NO_SUCH_CPU, -1, PERF_FLAG_OFFLINE_CPU));
 	EXPECT_EQ(-EINVAL, event_open(&attr, -1, HOT_CPU, -1, PERF_FLAG_OFFLINE_CPU << 1));
 
-	/* Groups are of one CPU, and of one level. */
+	/* A group is on one CPU, and siblings cannot lead. */
 	other = event_open(&attr, -1, 0, -1, PERF_FLAG_OFFLINE_CPU);
 	ASSERT_LE(0, other);
 	EXPECT_EQ(-EINVAL, open_offline(&attr, other));
@@ -319,7 +319,7 @@ TEST_F(late, errors)
 	EXPECT_EQ(-ENODEV, open_offline(&attr, gone));
 }
 
-/* Between coming online and taking its events back, a CPU is neither here nor there. */
+/* DETACH and siblings work at any point of hotplug. */
 TEST_F(late, while_it_comes_and_goes)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -352,7 +352,7 @@ TEST_F(late, while_it_comes_and_goes)
 	EXPECT_LT(0, n);
 }
 
-/* A task goes where it likes: to its event the flag says nothing. */
+/* The flag has no effect on an event of a task, which moves between CPUs. */
 TEST_F(late, task)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -367,7 +367,7 @@ TEST_F(late, task)
 	EXPECT_EQ(N, count(there));
 }
 
-/* It takes the rights that the CPU would take if it were online. */
+/* An event for an offline CPU takes the same rights as for an online one. */
 TEST_F(late, rights)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -385,7 +385,7 @@ TEST_F(late, rights)
 	EXPECT_LT(0, detach(fd));
 }
 
-/* Its buffer counts against the memory that I may lock, and nothing is left if it is too much. */
+/* The buffer counts against my locked memory, and nothing is left if it exceeds the limit. */
 TEST_F(late, memory)
 {
 	struct perf_event_attr attr = sampling_attr(FAULTS);
@@ -404,7 +404,7 @@ TEST_F(late, memory)
 	EXPECT_EQ(-EPERM, DETACH(open_offline(&attr, -1), .buffer_pages = 1));
 }
 
-/* How many siblings a leader takes does not depend on whether the CPU is there. */
+/* The number of siblings that a leader takes, the same whether the CPU is online or not */
 static int room_for_siblings(struct perf_event_attr *attr)
 {
 	int leader = open_offline(attr, -1), n = 0, fd;
@@ -415,7 +415,7 @@ static int room_for_siblings(struct perf_event_attr *attr)
 	return fd == -E2BIG ? n : fd;
 }
 
-/* A group does not get larger than read() and samples can take. */
+/* A group stays small enough for read() and samples. */
 TEST_F(late, size_of_groups)
 {
 	int here;
@@ -440,7 +440,7 @@ static struct perf_event_attr breakpoint(int *watched)
 	};
 }
 
-/* What is scarce is taken as long as it is open, and can be had again after. */
+/* A breakpoint slot is taken while the event is open, and free after. */
 TEST_F(late, breakpoint)
 {
 	static int watched;
@@ -490,7 +490,7 @@ FIXTURE_TEARDOWN_PARENT(late_cgroup)
 	EXPECT_EQ(0, leave_cgroups(self->root, self->mounted));
 }
 
-/* Of a cgroup, what its tasks do there is counted, and nothing else. */
+/* An event of a cgroup counts the cgroup's tasks on that CPU, and nothing else. */
 TEST_F(late_cgroup, counts)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: the samples that are taken when a counter of the CPU
- * overflows. That not one is missing can be said where interrupts are not late.
+ * Persistent perf events: samples that a hardware counter takes when it
+ * overflows. The test can expect all of them where interrupts are never late.
  */
 #include <poll.h>
 #include <sys/resource.h>
@@ -17,7 +17,7 @@
 #define SEC	1000000000ULL
 #define ANY_CPU	-1
 
-/* By SAMPLE_TYPE */
+/* The layout of SAMPLE_TYPE */
 struct sample {
 	struct perf_event_header	header;
 	__u64				id;
@@ -30,11 +30,11 @@ struct sample {
 #define SAMPLE_TYPE	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | \
 			 PERF_SAMPLE_PERIOD | PERF_SAMPLE_READ)
 
-/* What was found in a buffer so far */
+/* Found in a buffer so far */
 struct found {
 	unsigned int	samples;
 	unsigned int	others;
-	unsigned int	gaps;		/* of a period or more */
+	unsigned int	gaps;		/* gaps of a period or more */
 	struct sample	first;
 	struct sample	last;
 };
@@ -74,7 +74,7 @@ FIXTURE_TEARDOWN_PARENT(samples)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* Open and detach the event, so that nobody has it */
+/* Open and detach the event, and close it */
 #define DETACH_IT() do {								\
 	int _fd = event_open(&self->attr, variant->task ? 0 : -1,			\
 			     variant->task ? ANY_CPU : 0, -1, 0);			\
@@ -89,7 +89,7 @@ FIXTURE_TEARDOWN_PARENT(samples)
 	ASSERT_LE(0, self->fd);			\
 } while (0)
 
-/* The record at a position, which may be cut by the end of the buffer */
+/* The record at a position, where the buffer may wrap */
 static struct sample record_at(struct ring *r, __u64 pos)
 {
 	size_t offset = pos & (r->size - 1), left = r->size - offset;
@@ -128,7 +128,7 @@ static void consume(struct ring *r, struct found *f)
 	__atomic_store_n(&r->page->data_tail, tail, __ATOMIC_RELEASE);
 }
 
-/* What a loop holds, whose newest record comes first; it is all of samples. */
+/* Look at an overwrite buffer of samples alone, whose newest record comes first */
 static void look(struct ring *r, struct found *f)
 {
 	__u64 head = ring_head(r), n = 0;
@@ -142,7 +142,7 @@ static void look(struct ring *r, struct found *f)
 	}
 }
 
-/* Samples for all that was counted, the last one maybe not yet, and nothing else */
+/* Samples for all that was counted, except perhaps the last, and no other records */
 #define EXPECT_ALL(f, counted) do {							\
 	__u64 _periods = (counted) / PERIOD;						\
 											\
@@ -152,7 +152,7 @@ static void look(struct ring *r, struct found *f)
 	EXPECT_EQ(0, (f)->gaps);							\
 } while (0)
 
-/* Samples are taken with no process, for each period one. */
+/* Samples are taken for each period, with no process that has the event open. */
 TEST_F(samples, all)
 {
 	struct answer a;
@@ -169,7 +169,7 @@ TEST_F(samples, all)
 	EXPECT_EQ(0, a.info.self.lost);
 }
 
-/* A consumer: until there are so many more samples, or patience ends */
+/* Consume until there are N more samples, or a time-out */
 static int consumer(int id, struct ring *r, struct found *f)
 {
 	unsigned int end = f->samples + N;
@@ -182,7 +182,7 @@ static int consumer(int id, struct ring *r, struct found *f)
 	return 0;
 }
 
-/* One consumer after the other goes on where the last one stopped: nothing is lost. */
+/* Successive consumers lose nothing: each goes on where the last one stopped. */
 TEST_F(samples, hand_over)
 {
 	struct answer a;
@@ -191,7 +191,7 @@ TEST_F(samples, hand_over)
 
 	DETACH_IT();
 	for (i = 0; i < ROUNDS; i++) {
-		/* For a while there is no consumer; and who is one is not measured as this task. */
+		/* No consumer for a while; it is not measured, as it is another task. */
 		drive(CYCLES, 6 * N);
 		child = fork();
 		ASSERT_LE(0, child);
@@ -211,7 +211,7 @@ TEST_F(samples, hand_over)
 	EXPECT_EQ(0, a.info.self.lost);
 }
 
-/* Nor when both are there, and the one waits until the other lets go. */
+/* Nothing is lost either if the next consumer waits for the last one to unmap. */
 TEST_F(samples, hand_over_at_once)
 {
 	struct ring next;
@@ -245,7 +245,7 @@ static int switches(void)
 	return getrusage(RUSAGE_THREAD, &usage) ? 0 : usage.ru_nvcsw + usage.ru_nivcsw;
 }
 
-/* A loop holds the newest samples when somebody looks, without a gap, and does not stop. */
+/* An overwrite buffer holds the newest samples without a gap, whenever one looks. */
 TEST_F(samples, loop)
 {
 	__u64 room = PAGES * getpagesize() / sizeof(struct sample);
@@ -258,7 +258,7 @@ TEST_F(samples, loop)
 	REOPEN_IT();
 	while (count(self->fd) <= room * PERIOD / 5)
 		drive(CYCLES, N);
-	/* The driver loses the sample of an overflow where the task is switched away. */
+	/* The driver loses the sample of an overflow at which the task is switched out. */
 	gaps = variant->task ? gaps + switches() : 0;
 	ASSERT_EQ(0, session_disable(self->fd));
 	ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, PROT_READ));
@@ -269,13 +269,13 @@ TEST_F(samples, loop)
 	EXPECT_GE(PERIOD / 5, total(self->fd) - self->found.last.count);
 }
 
-/* The rate of the samples that come from now on is as it should be, more or less. */
+/* Expect about the right rate of samples from now on */
 static void expect_rate(struct __test_metadata *_metadata, struct ring *r, unsigned int freq)
 {
 	struct found found = {};
 	__u64 due;
 
-	/* It takes a while to find the period for it. */
+	/* The kernel needs a while to find the period. */
 	drive(CYCLES, 20 * N);
 	consume(r, &found);
 	found = (struct found) {};
@@ -287,7 +287,7 @@ static void expect_rate(struct __test_metadata *_metadata, struct ring *r, unsig
 	EXPECT_GT(due * 2, found.samples);
 }
 
-/* A frequency is kept to with no process, and another one that it is given then. */
+/* Samples are taken at a frequency without a process, and at a new one after it is set. */
 TEST_F(samples, frequency)
 {
 	self->attr.freq = 1;
@@ -300,7 +300,7 @@ TEST_F(samples, frequency)
 	expect_rate(_metadata, &self->ring, FREQ / 4);
 }
 
-/* Another period holds from then on, whoever gave it. */
+/* A new period applies from then on, through whatever view it was set. */
 TEST_F(samples, period)
 {
 	__u64 period = PERIOD / 2;
@@ -317,7 +317,7 @@ TEST_F(samples, period)
 	EXPECT_EQ(0, self->found.gaps);
 }
 
-/* So many samples are taken as I ask for, and no more. */
+/* PERF_EVENT_IOC_REFRESH allows as many samples as I ask for, and no more. */
 TEST_F(samples, refresh)
 {
 	self->attr.disabled = 1;
@@ -335,7 +335,7 @@ TEST_F(samples, refresh)
 	EXPECT_ALL(&self->found, total(self->fd));
 }
 
-/* Each who waits for samples is woken by the first one. */
+/* Each poller is woken by the first sample. */
 TEST_F(samples, poll)
 {
 	struct pollfd p = { .events = POLLIN };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: who waits for data is woken for himself.
+ * Persistent perf events: each reader has its own wake-ups.
  */
 #include <poll.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ FIXTURE(readers)
 {
 	struct registry		registry;
 	struct ring		ring;
-	int			fds[READERS];	/* the first one is the original */
+	int			fds[READERS];	/* the first one is the detached file */
 	int			id;
 };
 
@@ -61,13 +61,13 @@ FIXTURE_TEARDOWN_PARENT(readers)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* One wake-up, or at least one: a sample is smaller than the watermark */
+/* One wake-up or more: a sample is smaller than the watermark */
 static void wake(void)
 {
 	drive(TRACEPOINT, 16);
 }
 
-/* What there is to say now */
+/* The events that poll() reports now */
 static int ready(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -75,7 +75,7 @@ static int ready(int fd)
 	return poll(&p, 1, 0) ? p.revents : 0;
 }
 
-/* Each of us is told of each wake-up once, whoever asks first. */
+/* Each reader gets each wake-up once, whoever polls first. */
 TEST_F(readers, each_for_himself)
 {
 	int i, round, nr;
@@ -94,7 +94,7 @@ TEST_F(readers, each_for_himself)
 	}
 }
 
-/* Who asks seldom is told once of all that was. */
+/* A reader that polls seldom gets one report for all wake-ups since. */
 TEST_F(readers, seldom)
 {
 	wake();
@@ -107,7 +107,7 @@ TEST_F(readers, seldom)
 	EXPECT_EQ(POLLIN, ready(self->fds[1]));
 }
 
-/* Who comes later hears of what was before, once. */
+/* A new reader gets one report for the wake-ups before it. */
 TEST_F(readers, newcomer)
 {
 	int fd = reopen(self->id);
@@ -121,7 +121,7 @@ TEST_F(readers, newcomer)
 	EXPECT_EQ(0, ready(self->fds[0]));
 }
 
-/* Also if everybody else who heard of it is gone. */
+/* The same if all readers that were told are gone. */
 TEST_F(readers, newcomer_alone)
 {
 	int i;
@@ -152,7 +152,7 @@ TEST_F(readers, copies)
 	EXPECT_EQ(POLLIN, ready(copy));
 }
 
-/* All who sleep are woken, in processes of their own. */
+/* All sleeping readers are woken, in their own processes. */
 TEST_F(readers, sleepers)
 {
 	struct pollfd p = { .events = POLLIN };
@@ -180,7 +180,7 @@ TEST_F(readers, sleepers)
 	}
 }
 
-/* One who waits with epoll is woken as one who waits with poll. */
+/* epoll wakes a reader as poll does. */
 TEST_F(readers, epoll)
 {
 	struct epoll_event e = { .events = EPOLLIN }, out[READERS];
@@ -199,7 +199,7 @@ TEST_F(readers, epoll)
 	}
 }
 
-/* A file that somebody else's epoll waits for is still mine to ask. */
+/* Another reader's epoll does not take the report from mine. */
 TEST_F(readers, epoll_and_poll)
 {
 	struct epoll_event e = { .events = EPOLLIN }, out;
@@ -212,7 +212,7 @@ TEST_F(readers, epoll_and_poll)
 	EXPECT_EQ(POLLIN, ready(self->fds[3]));
 }
 
-/* Attached, it still tells those who have it open, each for himself. */
+/* The files of an attached event still get their own reports. */
 TEST_F(readers, attached)
 {
 	ASSERT_EQ(0, attach(self->fds[1]));
@@ -226,7 +226,7 @@ TEST_F(readers, attached)
 	EXPECT_EQ(0, ready(self->fds[1]));
 }
 
-/* When its time runs out all are told that no more will come. */
+/* All readers get a hang-up when the session expires. */
 TEST_F(readers, expired)
 {
 	int i;
@@ -241,7 +241,7 @@ TEST_F(readers, expired)
 	EXPECT_EQ(POLLERR, ready(self->fds[0]));
 }
 
-/* Of a task and what it leaves to its children nothing is over before the last one is. */
+/* An event that generations of children inherit hangs up only after the last one exits. */
 TEST(generations)
 {
 	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
@@ -285,7 +285,7 @@ FIXTURE(shared)
 	int			id;
 };
 
-/* Three events write to the buffer of the first; nothing is persistent yet. */
+/* Three ordinary events write to the buffer of the first */
 FIXTURE_SETUP(shared)
 {
 	registry_setup(_metadata, &self->registry);
@@ -304,7 +304,7 @@ FIXTURE_TEARDOWN_PARENT(shared)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* Of ordinary events that share a buffer, who asks first is told, as ever. */
+/* Of ordinary events that share a buffer, the first one polled gets the report, as ever. */
 TEST_F(shared, ordinary)
 {
 	EXPECT_EQ(0, ready(self->one));
@@ -317,7 +317,7 @@ TEST_F(shared, ordinary)
 	EXPECT_EQ(0, ready(self->three));
 }
 
-/* One that has no buffer, or has lost it, hangs up. */
+/* An ordinary event without a buffer hangs up. */
 TEST_F(shared, ordinary_without_buffer)
 {
 	EXPECT_EQ(POLLHUP, ready(event_open(&self->attr, -1, 0, -1, 0)));
@@ -326,14 +326,14 @@ TEST_F(shared, ordinary_without_buffer)
 	EXPECT_EQ(POLLHUP, ready(self->two));
 }
 
-/* Two of them are members of a session. */
+/* Make two of them members of a session */
 #define DETACH_TWO() do {								\
 	self->id = detach(self->one);							\
 	ASSERT_LT(0, self->id);								\
 	ASSERT_EQ(self->id, DETACH(self->two, .id = self->id, .member = 1));		\
 } while (0)
 
-/* Views of persistent events that share a buffer are told each for itself ... */
+/* Views of persistent events that share a buffer get their own reports ... */
 TEST_F(shared, views)
 {
 	int views[4], i;
@@ -348,7 +348,7 @@ TEST_F(shared, views)
 		EXPECT_EQ(0, ready(views[i]));
 }
 
-/* ... and files of ordinary events, or that were detached, neither take from them nor lose. */
+/* ... which neither detached files nor ordinary events take from them, or lose. */
 TEST_F(shared, views_and_others)
 {
 	int view;
@@ -366,7 +366,7 @@ TEST_F(shared, views_and_others)
 	EXPECT_EQ(0, ready(view));
 }
 
-/* Detaching brings no news, and takes none away. */
+/* DETACH neither adds a wake-up nor drops one. */
 TEST_F(shared, detached_between)
 {
 	wake();
@@ -380,7 +380,7 @@ TEST_F(shared, detached_between)
 	EXPECT_EQ(0, ready(self->two));
 }
 
-/* To who opens it later all is news, also what its maker heard of before he detached it. */
+/* For a new view all wake-ups are new, also those before DETACH that the maker saw. */
 TEST_F(shared, news_from_before)
 {
 	int id;
@@ -395,7 +395,7 @@ TEST_F(shared, news_from_before)
 	EXPECT_EQ(0, ready(self->one));
 }
 
-/* A view whose event is given another buffer begins anew with that. */
+/* A view whose event gets another buffer starts anew with that. */
 TEST_F(shared, other_buffer)
 {
 	int other = event_open(&self->attr, -1, 0, -1, 0), view;
@@ -415,7 +415,7 @@ TEST_F(shared, other_buffer)
 	EXPECT_EQ(POLLIN, ready(self->two));
 }
 
-/* Until what was freed can be used again */
+/* Wait until freed memory can be reused */
 static void wait_for_memory(void)
 {
 	int i;
@@ -424,7 +424,7 @@ static void wait_for_memory(void)
 		syscall(__NR_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
-/* Whatever became of the buffer that I was told of, what is in the next one is news. */
+/* Data in a new buffer is reported, whatever was reported for the old one. */
 TEST_F(shared, next_buffer)
 {
 	int fd = event_open(&self->attr, -1, 0, -1, 0), view = -1, id, round;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: what was made with privilege stays with those who have
- * it, and those whom they gave it to.
+ * Persistent perf events: sessions made with privilege are accessible only with
+ * privilege, or as their mode allows.
  */
 #include <sys/prctl.h>
 
@@ -57,11 +57,11 @@ FIXTURE_TEARDOWN_PARENT(privileged)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* The maker's uid without his capability */
+/* The maker's uid without the capability */
 #define BECOME_EQUAL() \
 	ASSERT_EQ(0, variant->uid ? become_in(variant->uid, GROUP, GROUP) : become_powerless())
 
-/* Nobody without the capability can do anything with it, be he of the same uid. */
+/* Without the capability nobody has access, not even with the same uid. */
 TEST_F(privileged, equal_uid)
 {
 	struct answer a;
@@ -86,7 +86,7 @@ TEST_F(privileged, equal_uid)
 	EXPECT_EQ(0, a.info.ttl);
 }
 
-/* A capability in a container is none here. */
+/* A capability in a user namespace does not count. */
 TEST_F(privileged, user_namespace)
 {
 	BECOME_EQUAL();
@@ -99,7 +99,7 @@ TEST_F(privileged, user_namespace)
 	EXPECT_TRUE(registry_has(self->id));
 }
 
-/* Who has the capability, and no other, may do everything, whoever he is. */
+/* CAP_PERFMON alone allows everything, with any uid. */
 TEST_F(privileged, capability)
 {
 	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
@@ -111,7 +111,7 @@ TEST_F(privileged, capability)
 	EXPECT_EQ(0, attach(self->view));
 }
 
-/* Once it is given to a group, they read counts and buffers, though they could open nothing. */
+/* A group can be allowed to read counts and buffers, though it could open no event. */
 TEST_F(privileged, given_to_a_group)
 {
 	struct answer a;
@@ -135,7 +135,7 @@ TEST_F(privileged, given_to_a_group)
 	expect_rights(_metadata, self->id, fd, 0);
 }
 
-/* With the bits for it they control it as well, but do not give it to others. */
+/* With write permission the group controls the session, but cannot change its mode. */
 TEST_F(privileged, control_is_given)
 {
 	ASSERT_EQ(0, become_capable());
@@ -153,7 +153,7 @@ TEST_F(privileged, control_is_given)
 	EXPECT_EQ(0, attach(self->view));
 }
 
-/* Any user borrows the counters if he is let, and gives them back. */
+/* Execute permission lets any user borrow the counters, and give them back. */
 TEST_F(privileged, borrowed)
 {
 	int fd;
@@ -170,7 +170,7 @@ TEST_F(privileged, borrowed)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->view));
 }
 
-/* He sees that they are held, and nothing of what was measured. */
+/* The borrower sees that the events are held, and nothing that they measured. */
 TEST_F(privileged, borrowed_blindly)
 {
 	struct perf_persistent_info expected = {
@@ -194,7 +194,7 @@ TEST_F(privileged, borrowed_blindly)
 	EXPECT_EQ(0, a.info.label_size);
 }
 
-/* What was given can be taken back: who reads it yet opens it no more, and holds it no more. */
+/* Permissions can be revoked: a former reader can no longer open or hold the session. */
 TEST_F(privileged, taken_back)
 {
 	ASSERT_EQ(0, become_capable());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: what I am told when I ask.
+ * Persistent perf events: the answers of QUERY.
  */
 #include <linux/hw_breakpoint.h>
 
@@ -8,7 +8,7 @@
 
 #define SIZE	sizeof(struct perf_persistent_query)
 
-/* As far as it stands still */
+/* The size of the fields that do not change by themselves */
 #define FIXED	offsetof(struct perf_persistent_info, count)
 
 static int watched;
@@ -39,7 +39,7 @@ static struct perf_event_attr probe(void)
 	return attr;
 }
 
-/* The kernel may know less of the attr than the header. It says so to who gives too much. */
+/* The size of the attr in the kernel; it tells a caller that passes a larger one. */
 static __u32 kernel_attr_size(void)
 {
 	struct {
@@ -50,7 +50,7 @@ static __u32 kernel_attr_size(void)
 	return event_open(&given.attr, 0, -1, -1, 0) == -E2BIG ? given.attr.size : 0;
 }
 
-/* The kernel fills in the depth of call chains where none was given. */
+/* The kernel sets the depth of call chains if none was given. */
 static bool same_attr(struct perf_event_attr given, const struct perf_event_attr *seen)
 {
 	given.size = kernel_attr_size();
@@ -104,7 +104,7 @@ FIXTURE_TEARDOWN_PARENT(query)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* I am told what it is called, whose it is, and what its text is. */
+/* I am told the name, the owner and the label of a session. */
 TEST_F(query, id)
 {
 	EXPECT_STREQ("asked", self->answer.info.name);
@@ -118,7 +118,7 @@ TEST_F(query, id)
 		  self->answer.info.flags);
 }
 
-/* I am told which of its instances I have open. */
+/* I am told which instance I have open. */
 TEST_F(query, self)
 {
 	const struct perf_persistent_info *inst = &self->answer.info.self;
@@ -137,7 +137,7 @@ TEST_F(query, self)
 	EXPECT_EQ(0, memcmp(inst, &self->answer.instances[0], FIXED));
 }
 
-/* I am told what each counted, for how long, and what was lost of it. */
+/* I am told the count, the times and the losses of each instance. */
 TEST_F(query, counts)
 {
 	struct perf_persistent_info *inst = &self->answer.info.self;
@@ -155,14 +155,14 @@ TEST_F(query, counts)
 	EXPECT_EQ(0, memcmp(inst, &self->answer.instances[0], sizeof(*inst)));
 }
 
-/* I get the attr as it was given to perf_event_open(). */
+/* I get the attr that was passed to perf_event_open(). */
 TEST_F(query, attr)
 {
 	EXPECT_EQ(kernel_attr_size(), self->answer.info.attr_size);
 	EXPECT_TRUE(same_attr(self->attr, &self->answer.attr));
 }
 
-/* Also when its period was changed since, and whoever asks. */
+/* The same when its period was changed since, through any file. */
 TEST_F(query, attr_with_other_period)
 {
 	__u64 period = 12345;
@@ -173,7 +173,7 @@ TEST_F(query, attr_with_other_period)
 	EXPECT_TRUE(same_attr(self->attr, &self->answer.attr));
 }
 
-/* I am told whether it is enabled. */
+/* I am told if it is enabled. */
 TEST_F(query, state)
 {
 	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_DISABLE, NULL));
@@ -184,7 +184,7 @@ TEST_F(query, state)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, self->answer.info.self.state);
 }
 
-/* I am told how old it is, and that it lives on. */
+/* I am told how old it is, and that its time to live is unlimited. */
 TEST_F(query, times)
 {
 	struct answer later;
@@ -198,7 +198,7 @@ TEST_F(query, times)
 	EXPECT_EQ(0, later.info.offline_count);
 }
 
-/* The pointers that I passed come back as they were. */
+/* The pointers that I passed come back unchanged. */
 TEST_F(query, pointers)
 {
 	EXPECT_EQ(addr(&self->answer.attr), self->answer.info.attr);
@@ -206,7 +206,7 @@ TEST_F(query, pointers)
 	EXPECT_EQ(addr(self->answer.instances), self->answer.info.instances);
 }
 
-/* Where I have no room I am told how much it takes. */
+/* With a buffer of size 0 I am told the size that is needed. */
 TEST_F(query, no_room)
 {
 	struct perf_persistent_query q = {};
@@ -217,7 +217,7 @@ TEST_F(query, no_room)
 	EXPECT_EQ(1, q.nr_instances);
 }
 
-/* Where I have little room I get as much as fits, and nothing is written beyond. */
+/* With a small buffer I get as much as fits, and nothing is written beyond. */
 TEST_F(query, little_room)
 {
 	char attr[PERF_ATTR_SIZE_VER0 + 1] = "", label[4] = "";
@@ -264,7 +264,7 @@ FIXTURE_TEARDOWN_PARENT(answer)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* An id that I did not name has a name made of its number. */
+/* A session that was detached without a name has a name made of its id. */
 TEST_F(answer, default_name)
 {
 	char name[PERF_PERSISTENT_NAME_MAX];
@@ -277,7 +277,7 @@ TEST_F(answer, default_name)
 	EXPECT_EQ(1, a.info.label_size);
 }
 
-/* One instance of several fits: I get the first and am told of all. */
+/* With room for one instance of several I get the first, and the number of all. */
 TEST_F(answer, some_instances)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -297,7 +297,7 @@ TEST_F(answer, some_instances)
 	EXPECT_EQ(0, inst[1].id);
 }
 
-/* A newer program passes a longer struct and gets zeroes for what is not known. */
+/* A newer program passes a longer struct and gets zeroes in the unknown part. */
 TEST_F(answer, longer)
 {
 	__u64 longer[SIZE / 8 + 2] = {};
@@ -312,7 +312,7 @@ TEST_F(answer, longer)
 	EXPECT_EQ(-E2BIG, event_ioctl(self->fd, cmd, longer));
 }
 
-/* What I leave in the fields that the kernel fills does not matter. */
+/* The input values of output fields do not matter. */
 TEST_F(answer, garbage_is_overwritten)
 {
 	struct perf_persistent_query q = {
@@ -331,7 +331,7 @@ TEST_F(answer, garbage_is_overwritten)
 	EXPECT_EQ(0, q.ended);
 }
 
-/* A struct that is too small or not there is refused. */
+/* A struct that is too small, or at a bad address, is refused. */
 TEST_F(answer, bad_struct)
 {
 	struct perf_persistent_query q = {};
@@ -348,7 +348,7 @@ TEST_F(answer, bad_struct)
 	EXPECT_EQ(error, event_ioctl(self->fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &q)); \
 } while (0)
 
-/* Each address that is none is told. */
+/* Each bad address gives -EFAULT. */
 TEST_F(answer, bad_addresses)
 {
 	EXPECT_QUERY(-EFAULT, .attr = 8, .attr_size = 8);
@@ -371,7 +371,7 @@ TEST_F(answer, group)
 	EXPECT_EQ(PERF_PERSISTENT_PRIVILEGED | PERF_PERSISTENT_GROUP_SIBLING, a.info.flags);
 }
 
-/* I am told that a CPU is offline; what was counted there I can read. */
+/* I am told that a CPU is offline, and can read what was counted there. */
 TEST_F(answer, offline)
 {
 	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
@@ -399,7 +399,7 @@ TEST_F(answer, offline)
 	EXPECT_EQ(0, attach(fd));
 }
 
-/* Nobody is told the address of a breakpoint. */
+/* QUERY never shows the address of a breakpoint. */
 TEST_F(answer, breakpoint_address)
 {
 	struct perf_event_attr attr = breakpoint();
@@ -417,7 +417,7 @@ TEST_F(answer, breakpoint_address)
 	EXPECT_TRUE(same_attr(attr, &a.attr));
 }
 
-/* Not even when its time is over. */
+/* The same for an expired event. */
 TEST_F(answer, breakpoint_address_expired)
 {
 	struct perf_event_attr attr = breakpoint();
@@ -431,7 +431,7 @@ TEST_F(answer, breakpoint_address_expired)
 	EXPECT_TRUE(same_attr(attr, &a.attr));
 }
 
-/* Nor where the maker of a kprobe had the name of its function. */
+/* QUERY does not show the maker's pointer to the function name of a kprobe. */
 TEST_F(answer, kprobe_address)
 {
 	struct perf_event_attr attr = probe();
@@ -444,7 +444,7 @@ TEST_F(answer, kprobe_address)
 	EXPECT_TRUE(same_attr(attr, &a.attr));
 }
 
-/* Nor what he put where a signal would have its data from: it is often an address. */
+/* QUERY does not show sig_data, which is often an address. */
 TEST_F(answer, signal_data)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: several do the same at the same time, or something
- * while the CPU comes and goes.
+ * Persistent perf events: concurrent calls of the same kind, and calls during
+ * CPU hotplug.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -61,7 +61,7 @@ FIXTURE_TEARDOWN_PARENT(race)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* So many processes do the same at the same time; how many were not refused? */
+/* Concurrent processes make the same call; returns how many succeeded */
 #define race(call, error) ({						\
 	pid_t _child[RACERS];						\
 	int _i, _ret;							\
@@ -84,7 +84,7 @@ FIXTURE_TEARDOWN_PARENT(race)
 	self->won;							\
 })
 
-/* An event is detached once and attached once, however many try. */
+/* An event is detached once and attached once, however many processes try. */
 TEST_F(race, detach_and_attach)
 {
 	int i;
@@ -97,7 +97,7 @@ TEST_F(race, detach_and_attach)
 	}
 }
 
-/* One gets the name. */
+/* One process gets the name. */
 TEST_F(race, name)
 {
 	int i;
@@ -109,7 +109,7 @@ TEST_F(race, name)
 	}
 }
 
-/* One gets the place in the id. */
+/* One process gets the place in the session. */
 TEST_F(race, join)
 {
 	int i;
@@ -120,7 +120,7 @@ TEST_F(race, join)
 					 .id = self->id, .member = i), -EEXIST));
 }
 
-/* -ENOENT whether it was over before I opened it or after */
+/* Returns -ENOENT if the session ended before or after the reopen */
 static int reopen_and_attach(int id)
 {
 	int fd = reopen(id), ret = fd < 0 ? fd : attach(fd);
@@ -128,7 +128,7 @@ static int reopen_and_attach(int id)
 	return ret == -EINVAL ? -ENOENT : ret;
 }
 
-/* Whether one comes before the end or after it, there is no between. */
+/* Reopen and ATTACH come either before the end or after it. */
 TEST_F(race, reopen_and_attach)
 {
 	int i;
@@ -140,7 +140,7 @@ TEST_F(race, reopen_and_attach)
 	}
 }
 
-/* Whatever looks at all those that share a buffer */
+/* Look at all events that share a buffer */
 static void ask(int fd, int id)
 {
 	struct answer a;
@@ -153,7 +153,7 @@ static void ask(int fd, int id)
 	}
 }
 
-/* A task that waits for its end */
+/* A task that waits to be killed */
 static pid_t fork_idle(void)
 {
 	pid_t child = fork();
@@ -167,7 +167,7 @@ static pid_t fork_idle(void)
 	return child;
 }
 
-/* Nothing is left of a task but its events, when it is dead for a while. */
+/* Wait until exited tasks are freed, except their events */
 static void forget_the_dead(void)
 {
 	int i;
@@ -176,7 +176,7 @@ static void forget_the_dead(void)
 		syscall(__NR_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
-/* Those who look at a buffer do not meet the tasks of events that just left it. */
+/* Operations on a buffer do not access the tasks of events that just left it. */
 TEST_F(race, dead_sharers)
 {
 	struct perf_event_attr attr = sampling_attr(FAULTS);
@@ -238,7 +238,7 @@ FIXTURE_TEARDOWN_PARENT(load)
 	hot_teardown(_metadata, &self->registry);
 }
 
-/* Whatever can be done to events of a CPU, without asking whether it is there */
+/* All operations on events of a CPU, whether it is online or not */
 static void work(int id)
 {
 	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
@@ -266,7 +266,7 @@ static void work(int id)
 	}
 }
 
-/* With all that going on, the CPU can come and go, and what was there counts again. */
+/* Under this load the CPU can go and come, and its events count again. */
 TEST_F(load, goes_on)
 {
 	pid_t workers[WORKERS];
@@ -286,7 +286,7 @@ TEST_F(load, goes_on)
 		drive(CLOCK, N);
 		before = count(self->fd);
 		ASSERT_EQ(0, set_online(true));
-		/* Some are missed while other events move, whether it is persistent or not. */
+		/* Some are missed while other events move, persistent or not. */
 		drive_there(TRACEPOINT, 2 * N);
 		EXPECT_LE(before + N, count(self->fd));
 	}
@@ -345,7 +345,7 @@ FIXTURE(mapped)
 	struct registry		registry;
 };
 
-/* A user who may lock a few buffers, with perf_event_mlock_kb and with RLIMIT_MEMLOCK */
+/* A user who may lock a few buffers, within perf_event_mlock_kb and RLIMIT_MEMLOCK */
 FIXTURE_SETUP(mapped)
 {
 	const size_t size = (PAGES + 1) * getpagesize();
@@ -371,7 +371,7 @@ static int open_own(void)
 	return event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* As many buffers as I may have, mapped or detached, or an error */
+/* The number of buffers that I may have, mapped or detached, or an error */
 static int most_buffers(bool detached)
 {
 	struct ring r[BUFFERS];
@@ -400,7 +400,7 @@ static void let_map(int fd)
 	__atomic_store_n(&mapped_fd, fd, __ATOMIC_RELEASE);
 }
 
-/* Map and unmap whatever there is; how often it succeeded */
+/* Map and unmap whatever there is; returns the number of successes */
 static void *mapper(void *prot)
 {
 	struct ring r;
@@ -416,7 +416,7 @@ static void *mapper(void *prot)
 	return (void *)n;
 }
 
-/* A buffer that is mapped while it is detached, attached and closed is given back. */
+/* The memory of a buffer mapped during DETACH, ATTACH and close is given back. */
 TEST_F(mapped, given_back)
 {
 	int detached = most_buffers(true), mapped = most_buffers(false), i, fd, id;
@@ -436,7 +436,7 @@ TEST_F(mapped, given_back)
 	for (round = 0; now_ns() < end; round++) {
 		fd = open_own();
 		ASSERT_LE(0, fd);
-		/* Not always before it is detached: not with two writable mappings */
+		/* Map before DETACH in some rounds only: two writable mappings make it fail. */
 		if (round % 4 == 0)
 			let_map(fd);
 		id = DETACH(fd, .buffer_pages = PAGES);

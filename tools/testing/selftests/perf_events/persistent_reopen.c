@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: opening by id, and what it refuses.
+ * Persistent perf events: opening by id, and its errors.
  */
 #include "persistent.h"
 
@@ -40,14 +40,14 @@ static int open_attr(const struct perf_event_attr *attr)
 	return event_open(attr, -1, -1, -1, 0);
 }
 
-/* The type is the same on every kernel, and in sysfs where programs look. */
+/* The PMU's type is the same on every kernel, and in sysfs where programs look. */
 TEST_F(reopen, type)
 {
 	EXPECT_EQ(6, PERF_TYPE_PERSISTENT);
 	EXPECT_EQ(PERF_TYPE_PERSISTENT, read_number(REGISTRY "/type"));
 }
 
-/* I am told that there is no such id. */
+/* -ENOENT for an unknown id. */
 TEST_F(reopen, unknown_id)
 {
 	EXPECT_EQ(-ENOENT, reopen(0));
@@ -56,7 +56,7 @@ TEST_F(reopen, unknown_id)
 	EXPECT_EQ(-ENOENT, reopen_at(UINT_MAX, -1, -1));
 }
 
-/* I am told that the id is over. */
+/* -ENOENT for the id of a session that has ended. */
 TEST_F(reopen, former_id)
 {
 	ASSERT_EQ(0, attach(self->fd));
@@ -65,7 +65,7 @@ TEST_F(reopen, former_id)
 	EXPECT_EQ(-ENOENT, reopen_at(self->id, -1, self->cpu));
 }
 
-/* I am told that it has no such instance. */
+/* -ENOENT for an unknown instance. */
 TEST_F(reopen, unknown_instance)
 {
 	EXPECT_LE(0, reopen_instance(self->id, 0));
@@ -73,7 +73,7 @@ TEST_F(reopen, unknown_instance)
 	EXPECT_EQ(-ENOENT, reopen_instance(self->id, UINT_MAX - 1));
 }
 
-/* I am told that it does not measure that CPU. */
+/* -ENOENT for a CPU that the session does not measure. */
 TEST_F(reopen, unknown_cpu)
 {
 	EXPECT_LE(0, reopen_at(self->id, -1, self->cpu));
@@ -81,7 +81,7 @@ TEST_F(reopen, unknown_cpu)
 	EXPECT_EQ(-ENOENT, reopen_at(self->id, -1, INT_MAX));
 }
 
-/* I am told that it does not measure that task, or that there is none. */
+/* -ENOENT for a task that the session does not measure, -ESRCH if there is no such task. */
 TEST_F(reopen, unknown_task)
 {
 	EXPECT_EQ(-ESRCH, reopen_at(self->id, INT_MAX, -1));
@@ -89,7 +89,7 @@ TEST_F(reopen, unknown_task)
 	EXPECT_EQ(-ENOENT, reopen_at(self->id, getpid(), self->cpu));
 }
 
-/* Less than none is no CPU and no task. */
+/* Negative pids and CPUs below -1 are refused. */
 TEST_F(reopen, negative)
 {
 	EXPECT_EQ(-EINVAL, reopen_at(self->id, -1, -2));
@@ -97,7 +97,7 @@ TEST_F(reopen, negative)
 	EXPECT_EQ(-EINVAL, reopen_at(self->id, INT_MIN, self->cpu));
 }
 
-/* Naming an instance and a CPU is one too many. */
+/* An instance and a CPU cannot both be given. */
 TEST_F(reopen, instance_and_cpu)
 {
 	__u64 config = self->id | 1ULL << PERF_PERSISTENT_INSTANCE_SHIFT;
@@ -107,7 +107,7 @@ TEST_F(reopen, instance_and_cpu)
 	EXPECT_EQ(-EINVAL, reopen_at(config, getpid(), -1));
 }
 
-/* No flag but CLOEXEC. */
+/* No flag but CLOEXEC is allowed. */
 TEST_F(reopen, flags)
 {
 	EXPECT_LE(0, event_open(&self->attr, -1, -1, -1, PERF_FLAG_FD_CLOEXEC));
@@ -118,7 +118,7 @@ TEST_F(reopen, flags)
 	EXPECT_EQ(-EINVAL, event_open(&self->attr, -1, -1, -1, 1UL << 31));
 }
 
-/* It comes with CLOEXEC only if I ask for it. */
+/* The file has CLOEXEC only if I ask for it. */
 TEST_F(reopen, cloexec)
 {
 	int fd = open_attr(&self->attr);
@@ -128,7 +128,7 @@ TEST_F(reopen, cloexec)
 	EXPECT_EQ(FD_CLOEXEC, fcntl(fd, F_GETFD));
 }
 
-/* It has its group already. */
+/* A group cannot be given: the event has its own. */
 TEST_F(reopen, group)
 {
 	EXPECT_EQ(-EINVAL, event_open(&self->attr, -1, -1, self->fd, 0));
@@ -137,7 +137,7 @@ TEST_F(reopen, group)
 
 #define FIELD(f)	{ .f = 1 }
 
-/* I get the event as it is, and not as I might have liked it, though views can differ. */
+/* Other attr fields are refused, except those that views can choose. */
 TEST_F(reopen, other_attr_fields)
 {
 	static const struct perf_event_attr attrs[] = {
@@ -179,7 +179,7 @@ TEST_F(reopen, other_attr_fields)
 	EXPECT_LE(0, open_attr(&self->attr));
 }
 
-/* An old program passes the old, short attr. */
+/* An old program can pass the old, short attr. */
 TEST_F(reopen, short_attr)
 {
 	self->attr.size = PERF_ATTR_SIZE_VER0;
@@ -188,7 +188,7 @@ TEST_F(reopen, short_attr)
 	EXPECT_LE(0, open_attr(&self->attr));
 }
 
-/* A new program passes a longer one, with nothing in it that matters here. */
+/* A new program can pass a longer attr with zeroes in the unknown part. */
 TEST_F(reopen, long_attr)
 {
 	__u64 longer[sizeof(self->attr) / 8 + 2] = {};
@@ -202,13 +202,13 @@ TEST_F(reopen, long_attr)
 	EXPECT_EQ(-E2BIG, open_attr(attr));
 }
 
-/* An attr that is not there. */
+/* A bad address gives -EFAULT. */
 TEST_F(reopen, bad_address)
 {
 	EXPECT_EQ(-EFAULT, open_attr(NULL));
 }
 
-/* When I have no more descriptors left I am told so, and nothing is lost. */
+/* If I have no descriptors left I get -EMFILE, and nothing is leaked. */
 TEST_F(reopen, no_more_descriptors)
 {
 	struct rlimit none = { .rlim_max = 1024 }, some = { 1024, 1024 };
@@ -219,7 +219,7 @@ TEST_F(reopen, no_more_descriptors)
 	EXPECT_LE(0, reopen(self->id));
 }
 
-/* Each descriptor is a file of its own: flags of one are not those of another. */
+/* Each reopened descriptor has its own file flags. */
 TEST_F(reopen, files_of_their_own)
 {
 	int one = reopen(self->id), two = reopen(self->id);
@@ -230,7 +230,7 @@ TEST_F(reopen, files_of_their_own)
 	EXPECT_EQ(0, fcntl(self->fd, F_GETFL) & O_NONBLOCK);
 }
 
-/* New siblings come to the file that was detached, and not to one that I opened by id. */
+/* Siblings can be added to the detached file, not to a reopened one. */
 TEST_F(reopen, new_sibling)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -241,7 +241,7 @@ TEST_F(reopen, new_sibling)
 	EXPECT_EQ(self->id, DETACH(sibling, .id = self->id, .member = 1));
 }
 
-/* The ioctls of the registry tell an ordinary event from a persistent one. */
+/* The registry's ioctls tell an ordinary event from a persistent one. */
 TEST_F(reopen, query_after_attach)
 {
 	struct answer a;
@@ -251,7 +251,7 @@ TEST_F(reopen, query_after_attach)
 	EXPECT_EQ(-EINVAL, query(self->fd, &a));
 }
 
-/* An ioctl that is none of them is answered as ever. */
+/* An unknown ioctl gets the same error as ever. */
 TEST_F(reopen, unknown_ioctl)
 {
 	int fd = reopen(self->id), nr;

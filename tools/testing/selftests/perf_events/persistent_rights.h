@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Persistent perf events: who may do what with a session, and is told what.
+ * Persistent perf events: helpers for tests of permissions.
  */
 #ifndef _SELFTESTS_PERF_EVENTS_PERSISTENT_RIGHTS_H
 #define _SELFTESTS_PERF_EVENTS_PERSISTENT_RIGHTS_H
@@ -19,7 +19,7 @@ static inline int open_event(struct perf_event_attr attr)
 	return event_open(&attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* All that I may have, or nothing of it */
+/* All permitted capabilities, or none */
 static inline int set_capabilities(bool all)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -34,7 +34,7 @@ static inline int set_capabilities(bool all)
 	return result(syscall(__NR_capset, &header, data));
 }
 
-/* A user in a group, and in another one as well */
+/* Become a user with a group and a supplementary group */
 static inline int become_in(uid_t uid, gid_t gid, gid_t other)
 {
 	return set_capabilities(true) ?:
@@ -42,7 +42,7 @@ static inline int become_in(uid_t uid, gid_t gid, gid_t other)
 	       result(setresgid(gid, gid, 0)) ?: result(setresuid(uid, uid, 0));
 }
 
-/* Still uid 0, but nothing else */
+/* Uid 0 without capabilities */
 static inline int become_powerless(void)
 {
 	return become_in(0, GROUP, GROUP) ?: set_capabilities(false);
@@ -58,21 +58,21 @@ static inline bool refused(int ret)
 	return ret == -EACCES || ret == -EPERM;
 }
 
-/* What may be done through a file: 2 to control, 1 to hold */
+/* Rights through a file: 2 to control, 1 to hold */
 static inline void expect_rights_of_file(struct __test_metadata *_metadata, int fd, __u32 rights)
 {
 	EXPECT_EQ(rights & 2 ? 0 : -EACCES, SET(fd, .flags = PERF_PERSISTENT_SET_COMMITTED));
 	EXPECT_EQ(rights & 3 ? 0 : -EACCES, hold(fd));
 }
 
-/* What may be done to it by number and through a view: 4 to read as well */
+/* Rights to the session by id and through a view: 4 to read as well */
 static inline void expect_rights(struct __test_metadata *_metadata, int id, int view, __u32 rights)
 {
 	int fd = reopen_instance(id, 0), session = open_session(id);
 
 	EXPECT_EQ(rights & 4 ? 0 : -EACCES, fd < 0 ? fd : 0);
 	expect_rights_of_file(_metadata, view, rights);
-	/* The owner can open it, whatever the mode. */
+	/* The owner can open the session, whatever the mode. */
 	if (rights || session >= 0)
 		expect_rights_of_file(_metadata, session, rights);
 	else
@@ -81,7 +81,7 @@ static inline void expect_rights(struct __test_metadata *_metadata, int id, int 
 	close(session);
 }
 
-/* What who may not open it is told through a file that he got: what he has, and no more */
+/* Without the right to read, QUERY through a passed file shows its own instance, and no more */
 static inline void expect_self_alone(struct __test_metadata *_metadata, int fd, int id, int pid,
 				     __u64 n)
 {
@@ -110,7 +110,7 @@ static inline void expect_self_alone(struct __test_metadata *_metadata, int fd, 
 	EXPECT_EQ(0, a.instances[0].id);
 }
 
-/* Neither by number nor through a file: not looked at, joined, renamed, held or ended */
+/* Expect every operation to fail, by id and through a file */
 static inline void expect_nothing_possible(struct __test_metadata *_metadata, int id, int fd)
 {
 	int other = open_event(event_attr(CLOCK));

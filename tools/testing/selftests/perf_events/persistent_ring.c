@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: what is in a buffer, and how much of it is lost.
+ * Persistent perf events: contents of buffers, and lost samples.
  */
 #include <signal.h>
 
@@ -12,7 +12,7 @@
 #define RACES	100
 #define RW	(PROT_READ | PROT_WRITE)
 
-/* A sample of numbered(): the count is its number */
+/* Words of a sample of numbered(): the count is its number */
 enum { HEADER, ID, TID, TIME, NUMBER, NUMBERED_WORDS };
 
 static struct perf_event_attr numbered(void)
@@ -42,7 +42,7 @@ FIXTURE(full)
 	int			id;
 };
 
-/* Until full, with a count of what was lost */
+/* A discard buffer, with a count of lost samples */
 FIXTURE_SETUP(full)
 {
 	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
@@ -76,7 +76,7 @@ static unsigned int consume(struct ring *r)
 	return n;
 }
 
-/* What comes when the buffer is full is lost, and counted exactly. */
+/* Samples that do not fit into a full buffer are counted as lost, exactly. */
 TEST_F(full, loses_and_counts)
 {
 	struct ring r = {};
@@ -96,7 +96,7 @@ TEST_F(full, loses_and_counts)
 	EXPECT_EQ(lost(self->fd), read_number(path));
 }
 
-/* The reserved head of a buffer that is consumed is its end. */
+/* The reserved head of a discard buffer is the end of its records. */
 TEST_F(full, reserved_head)
 {
 	struct ring r = {};
@@ -135,7 +135,7 @@ TEST_F(full, tail_stays)
 	EXPECT_EQ(0, consume(&r));
 }
 
-/* What I have consumed makes room again. */
+/* The space of consumed records can be used again. */
 TEST_F(full, consuming_makes_room)
 {
 	unsigned int n, before;
@@ -152,7 +152,7 @@ TEST_F(full, consuming_makes_room)
 	EXPECT_EQ(n / 2, consume(&r));
 }
 
-/* From the depth of a stack, so that there is much of it to sample */
+/* Trigger events deep in the stack, so that samples have much of it */
 static void drive_deep(void)
 {
 	char stack[STACK_SIZE + 4096];
@@ -162,7 +162,7 @@ static void drive_deep(void)
 	drive(TRACEPOINT, N);
 }
 
-/* A flood is written by a process of its own, on the CPU of the event. */
+/* Flood the buffer from a process on the CPU of the event. */
 static pid_t flood(void)
 {
 	pid_t child = fork();
@@ -179,7 +179,7 @@ static void end_flood(pid_t child)
 	waitpid(child, NULL, 0);
 }
 
-/* A consumer who keeps up as well as he can misses only what is counted as lost. */
+/* A fast consumer misses only samples that are counted as lost. */
 TEST_F(full, consumed_and_lost_is_all)
 {
 	__u64 end = now_ns() + 1000000000ULL;
@@ -200,7 +200,7 @@ TEST_F(full, consumed_and_lost_is_all)
 	EXPECT_EQ(count(self->fd), n + lost(self->fd));
 }
 
-/* A loop with a copy of it, and the ids of those who write to it, numbered() first */
+/* An overwrite buffer with a copy of it, and the ids of its writers, numbered() first */
 struct loop {
 	struct ring		ring;
 	char			*copy;
@@ -254,7 +254,7 @@ FIXTURE_TEARDOWN_PARENT(loop)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* Copy what there is; everything before the end that is returned is whole. */
+/* Copy the buffer; all records before the end that is returned are whole. */
 static __u64 snapshot(struct loop *loop, __u64 *head)
 {
 	struct ring *r = &loop->ring;
@@ -274,7 +274,7 @@ static __u64 snapshot(struct loop *loop, __u64 *head)
 	return *head + (written < r->size - passed ? written : r->size - passed);
 }
 
-/* One of the events that write to the loop, or -1 */
+/* The writer of a record, or -1 */
 static int written_by(struct loop *loop, __u64 header, __u64 id)
 {
 	int i;
@@ -287,7 +287,7 @@ static int written_by(struct loop *loop, __u64 header, __u64 id)
 	return -1;
 }
 
-/* Whether all records of a snapshot are whole and the numbers have no gap. */
+/* True if all records of a snapshot are whole and the numbers have no gap. */
 static bool snapshot_valid(struct loop *loop, __u64 pos, __u64 end, unsigned int *n)
 {
 	__u64 header, number, last = 0, size = loop->ring.size;
@@ -313,7 +313,7 @@ static bool snapshot_valid(struct loop *loop, __u64 pos, __u64 end, unsigned int
 	return true;
 }
 
-/* The loop has the latest samples, as many as fit. */
+/* An overwrite buffer has the latest samples, as many as fit. */
 TEST_F(loop, keeps_the_latest)
 {
 	unsigned int n = 0;
@@ -327,7 +327,7 @@ TEST_F(loop, keeps_the_latest)
 	EXPECT_EQ(N, word(self->loop.copy, self->loop.ring.size, head, NUMBER));
 }
 
-/* The reserved head counts down from 0. */
+/* The reserved head of an overwrite buffer counts down from 0. */
 TEST_F(loop, reserved_head)
 {
 	struct answer a;
@@ -340,7 +340,7 @@ TEST_F(loop, reserved_head)
 	EXPECT_EQ(ring_head(&self->loop.ring), a.info.buffer_head);
 }
 
-/* Take snapshots while the loop is flooded, until enough of them were overtaken */
+/* Take snapshots while the buffer is flooded, until enough of them were overtaken */
 static void expect_valid_snapshots(struct __test_metadata *_metadata, struct loop *loop)
 {
 	__u64 stop = now_ns() + PATIENCE_MS * 1000000ULL;
@@ -364,14 +364,14 @@ static void expect_valid_snapshots(struct __test_metadata *_metadata, struct loo
 	EXPECT_LE(RACES, n);
 }
 
-/* However hard it is written to, what I keep of a snapshot is whole and without gap. */
+/* A snapshot of a flooded buffer is whole and has no gap. */
 TEST_F(loop, snapshot_while_written)
 {
 	drive(TRACEPOINT, N);
 	expect_valid_snapshots(_metadata, &self->loop);
 }
 
-/* Also where interrupts write records of another size, into others half written. */
+/* The same if interrupts write records of another size, in the middle of others. */
 TEST_F(loop, snapshot_with_interrupts)
 {
 	struct perf_event_attr attr = sampling_attr(has_event(CYCLES) ? CYCLES : CLOCK);
@@ -382,7 +382,7 @@ TEST_F(loop, snapshot_with_interrupts)
 	expect_valid_snapshots(_metadata, &self->loop);
 }
 
-/* Also where records are long, so that data_head is behind for as long as one takes. */
+/* The same with long records, while data_head lags behind for a whole record. */
 TEST_F(loop, snapshot_with_long_records)
 {
 	struct perf_event_attr attr = sampling_attr(TRACEPOINT);

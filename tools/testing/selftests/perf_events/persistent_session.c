@@ -13,12 +13,12 @@
 FIXTURE(session)
 {
 	struct registry		registry;
-	int			fds[2];		/* a member each */
+	int			fds[2];		/* one for each member */
 	int			id;
 	int			session;
 };
 
-/* A user's session of two members, one of which can be read and one not */
+/* A user's session of two members: one of a CPU, one of this task */
 FIXTURE_SETUP(session)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
@@ -41,7 +41,7 @@ FIXTURE_TEARDOWN_PARENT(session)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* I am told of all instances, and nothing of a single one. */
+/* I am told of all instances, and "self" is empty. */
 TEST_F(session, query)
 {
 	struct perf_persistent_info none = {
@@ -67,7 +67,7 @@ TEST_F(session, query)
 	EXPECT_EQ(getpid(), a.instances[1].pid);
 }
 
-/* What is set through it is set for all. */
+/* A change through it applies to all instances. */
 TEST_F(session, set)
 {
 	ASSERT_EQ(0, session_disable(self->session));
@@ -78,7 +78,7 @@ TEST_F(session, set)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fds[1]));
 }
 
-/* What it holds goes on when it is closed, and not before. */
+/* The session is held until the file is closed. */
 TEST_F(session, hold)
 {
 	int other = open_session(self->id);
@@ -93,7 +93,7 @@ TEST_F(session, hold)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fds[1]));
 }
 
-/* It is no event: nothing can be read, mapped, detached or done to it as to one. */
+/* The file is no event: read(), mmap() and the ioctls of events fail. */
 TEST_F(session, no_event)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -118,7 +118,7 @@ TEST_F(session, no_event)
 		##__VA_ARGS__							\
 	}, pid, cpu, -1, 0))
 
-/* Nothing can be asked for together with it, of which one could guess what is measured. */
+/* No instance, task, CPU or attr field can be given with it, to probe for what is measured. */
 TEST_F(session, refused)
 {
 	EXPECT_REFUSED(-EINVAL, 1, -1, -1);
@@ -131,7 +131,7 @@ TEST_F(session, refused)
 	EXPECT_EQ(-ENOENT, open_session(0));
 }
 
-/* After the session it tells and does nothing any more. */
+/* After the end of the session, every operation fails. */
 TEST_F(session, after_its_end)
 {
 	struct answer a;
@@ -149,7 +149,7 @@ TEST_F(session, after_its_end)
 	EXPECT_EQ(-ENOENT, open_session(self->id));
 }
 
-/* The owner takes all rights from himself and gives them back. */
+/* The owner can take all rights from itself and give them back. */
 TEST_F(session, own_mode)
 {
 	ASSERT_EQ(0, session_mode(self->session, 0));
@@ -163,7 +163,7 @@ TEST_F(session, own_mode)
 	EXPECT_EQ(0, session_disable(self->session));
 }
 
-/* Of what an owner may not open any more he is told what anybody is. */
+/* An owner who may no longer open an instance is told as little of it as anybody. */
 TEST_F(session, may_not_read)
 {
 	struct answer a;
@@ -206,7 +206,7 @@ static void *come_and_go(void *arg)
 	return NULL;
 }
 
-/* While one comes and goes I am told of as many as I am given. */
+/* While an instance comes and goes, QUERY fills in as many instances as it says. */
 TEST_F(session, as_many_as_said)
 {
 	struct coming c = { .id = self->id, .fd = self->fds[1] };
@@ -245,7 +245,7 @@ static int open_breakpoint(int i)
 	return event_open(&attr, -1, 0, -1, 0);
 }
 
-/* An event that leaves the session ends, and its counter is free, whoever holds it. */
+/* An event that leaves the session ends, and its counter is free, whoever holds the session. */
 TEST_F(session, keeps_no_event)
 {
 	int fds[SLOTS], n, i, id = 0;

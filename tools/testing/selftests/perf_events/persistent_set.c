@@ -16,7 +16,7 @@ enum { COUNTING, THERE, SAMPLING, OTHER_ONE, INSTANCES };
 
 static const __u32 members[INSTANCES] = { 0, 0, 1, 2 };
 
-/* Bits for sets of them */
+/* Bits for sets of instances */
 #define ONLY(instance)	(1U << (instance))
 #define ALL		(ONLY(INSTANCES) - 1)
 
@@ -54,7 +54,7 @@ FIXTURE_TEARDOWN_PARENT(set)
 	hot_teardown(_metadata, &self->registry);
 }
 
-/* These count, and the others stand still in that state. */
+/* Expect these instances to count, and the others to be in that state */
 static void expect_counting(struct __test_metadata *_metadata, const int *fds, unsigned int set,
 			    int other_state)
 {
@@ -84,7 +84,7 @@ static int set_member(int fd, __u32 flags, __u32 member)
 	return SET(fd, .flags = flags, .member = member + 1);
 }
 
-/* I turn all of it off and on, through any file on any of its events. */
+/* Any file on any of its events disables and enables the whole session. */
 TEST_F(set, enable_and_disable)
 {
 	int i, fd;
@@ -102,7 +102,7 @@ TEST_F(set, enable_and_disable)
 	}
 }
 
-/* Or one member, wherever it is measured, through the file of another. */
+/* One member can be controlled, on all its CPUs, through the file of another. */
 TEST_F(set, one_member)
 {
 	ASSERT_EQ(0, set_member(self->view, PERF_PERSISTENT_SET_DISABLE, 0));
@@ -115,7 +115,7 @@ TEST_F(set, one_member)
 	EXPECT_ALL_COUNT();
 }
 
-/* What is on already stays on, and what is off, off. */
+/* Enabling twice or disabling twice is no error. */
 TEST_F(set, twice)
 {
 	ASSERT_EQ(0, session_enable(self->view));
@@ -130,7 +130,7 @@ TEST_F(set, twice)
 	EXPECT_ALL_COUNT();
 }
 
-/* When I am told that it is off, nothing is counted any more on any CPU. */
+/* When SET returns, a disabled session no longer counts on any CPU. */
 TEST_F(set, off_at_once)
 {
 	pid_t child = fork();
@@ -153,7 +153,7 @@ TEST_F(set, off_at_once)
 	ASSERT_EQ(child, waitpid(child, NULL, 0));
 }
 
-/* What I turn off while its CPU is away is off when it is back, and so on. */
+/* Disabling and enabling while the CPU is offline take effect when it is back. */
 TEST_F(set, while_offline)
 {
 	ASSERT_EQ(0, set_online(false));
@@ -167,7 +167,7 @@ TEST_F(set, while_offline)
 	EXPECT_ALL_COUNT();
 }
 
-/* How many samples are taken of so many events */
+/* The number of samples from @n events */
 static unsigned int samples_of(struct ring *r, unsigned int n)
 {
 	r->page->data_tail = ring_head(r);
@@ -176,7 +176,7 @@ static unsigned int samples_of(struct ring *r, unsigned int n)
 	return ring_samples(r);
 }
 
-/* A period is for those that sample, all of them or those of one member. */
+/* A period applies to all sampling members, or to one member. */
 TEST_F(set, period)
 {
 	EXPECT_EQ(N, samples_of(&self->ring, N));
@@ -190,7 +190,7 @@ TEST_F(set, period)
 	EXPECT_ALL_COUNT();
 }
 
-/* It can not be that of one that does not sample, nor none. */
+/* The period of a counting member cannot be set, and 0 is refused. */
 TEST_F(set, no_period)
 {
 	EXPECT_EQ(-EINVAL, SET(self->view, .flags = PERF_PERSISTENT_SET_PERIOD, .period = 10,
@@ -201,7 +201,7 @@ TEST_F(set, no_period)
 	EXPECT_EQ(-EINVAL, session_period(self->view, 10));
 }
 
-/* If one of those that sample cannot take it, none gets it. */
+/* If one sampling member refuses the period, none gets it. */
 TEST_F(set, period_for_all_or_none)
 {
 	struct perf_event_attr attr = sampling_attr(FAULTS);
@@ -215,7 +215,7 @@ TEST_F(set, period_for_all_or_none)
 	EXPECT_EQ(N, samples_of(&self->ring, N));
 }
 
-/* Of several things that I ask for all are done, or none. */
+/* Several changes are made together, or not at all. */
 TEST_F(set, all_or_nothing)
 {
 	struct answer a;
@@ -249,7 +249,7 @@ TEST_F(set, all_or_nothing)
 	EXPECT_DISABLED_BUT(0);
 }
 
-/* What there is not, and what contradicts itself, is refused, and changes nothing. */
+/* Unknown members, unknown flags and contradicting flags are refused, and change nothing. */
 TEST_F(set, refused)
 {
 	static const __u32 flags[] = {
@@ -278,7 +278,7 @@ TEST_F(set, refused)
 	EXPECT_ALL_COUNT();
 }
 
-/* What is not in a session any more has none to control. */
+/* Files of an attached event or an expired session control nothing. */
 TEST_F(set, after_its_end)
 {
 	int view = reopen_instance(self->id, COUNTING);
@@ -295,7 +295,7 @@ TEST_F(set, after_its_end)
 	EXPECT_EQ(-ESRCH, session_enable(self->fds[SAMPLING]));
 }
 
-/* As long as I hold it, all of it stands still; when I close, all goes on. */
+/* All of the session is held until I close the file. */
 TEST_F(set, hold)
 {
 	ASSERT_EQ(0, hold(self->view));
@@ -304,7 +304,7 @@ TEST_F(set, hold)
 	EXPECT_ALL_COUNT();
 }
 
-/* I can hold one member, wherever it is measured, and leave the others. */
+/* I can hold one member, on all its CPUs, and leave the others. */
 TEST_F(set, hold_member)
 {
 	ASSERT_EQ(0, hold_member(self->view, 0));
@@ -313,7 +313,7 @@ TEST_F(set, hold_member)
 	EXPECT_ALL_COUNT();
 }
 
-/* Who holds less is not let go by who held more. */
+/* A held member stays held when a holder of the whole session closes. */
 TEST_F(set, hold_together)
 {
 	int one = reopen_instance(self->id, COUNTING);
@@ -327,7 +327,7 @@ TEST_F(set, hold_together)
 	EXPECT_ALL_COUNT();
 }
 
-/* What joins while all of it is held, or its member, is held as well. */
+/* An instance that joins while its session or member is held is held as well. */
 TEST_F(set, joins_while_held)
 {
 	struct perf_event_attr attrs[] = { sampling_attr(TRACEPOINT), event_attr(TRACEPOINT) };
@@ -353,7 +353,7 @@ TEST_F(set, joins_while_held)
 	}
 }
 
-/* What is turned off or on meanwhile is so when it is let go. */
+/* Disabling or enabling a held session takes effect when it is released. */
 TEST_F(set, controlled_while_held)
 {
 	int one = reopen_instance(self->id, COUNTING);
@@ -370,7 +370,7 @@ TEST_F(set, controlled_while_held)
 	EXPECT_ALL_COUNT();
 }
 
-/* However I end, all that I held goes on. */
+/* However the holder dies, all of the session goes on. */
 TEST_F(set, holder_is_killed)
 {
 	int ready[2];
@@ -393,7 +393,7 @@ TEST_F(set, holder_is_killed)
 	EXPECT_ALL_COUNT();
 }
 
-/* What is held is held on a CPU that goes and comes, and let go while it is away. */
+/* A held session stays held across hotplug, and can be released while a CPU is offline. */
 TEST_F(set, held_while_offline)
 {
 	ASSERT_EQ(0, hold(self->view));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: a user who reads into memory that never comes stops
+ * Persistent perf events: a user who reads into memory that never comes blocks
  * nobody else.
  */
 #include <poll.h>
@@ -29,11 +29,11 @@ FIXTURE_VARIANT(stall)
 	bool			one_cpu;
 };
 
-/* It reads an event of a CPU, or of a task. */
+/* The stalled reader reads an event of a CPU, or of a task. */
 FIXTURE_VARIANT_ADD(stall, cpu) { .one_cpu = true };
 FIXTURE_VARIANT_ADD(stall, task) { .one_cpu = false };
 
-/* A child that ends with the test; 0 in it, which must not write to what is shared. */
+/* A child that ends with the test; gets 0, and must not write to shared data. */
 static pid_t fork_child(void)
 {
 	pid_t pid = fork();
@@ -44,7 +44,7 @@ static pid_t fork_child(void)
 	return pid;
 }
 
-/* Whether a child exits with 0; it may hang where a kernel waits for the reader. */
+/* True if a child exits with 0 in time; it may hang if the kernel waits for the reader. */
 static bool succeeds(pid_t pid)
 {
 	int status;
@@ -52,7 +52,7 @@ static bool succeeds(pid_t pid)
 	return eventually(waitpid(pid, &status, WNOHANG) == pid) && !status;
 }
 
-/* Whether it is done in time, in a child */
+/* True if the action succeeds in time, in a child */
 #define is_done(action) ({			\
 	pid_t _pid = fork_child();		\
 						\
@@ -61,7 +61,7 @@ static bool succeeds(pid_t pid)
 	succeeds(_pid);				\
 })
 
-/* Have another process read an event into memory that never comes; its pid, or -1. */
+/* Have another process read an event into memory that never comes; returns its pid, or -1. */
 static pid_t stall(int fd)
 {
 	pid_t pid = fork_child();
@@ -111,7 +111,7 @@ FIXTURE_TEARDOWN_PARENT(stall)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* Its own session can be asked, listed and read by others. */
+/* Others can query, list and read the session of the stalled reader. */
 TEST_F(stall, is_asked)
 {
 	struct answer a;
@@ -132,7 +132,7 @@ TEST_F(stall, is_asked)
 	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
 }
 
-/* What others have goes on: reopening, control, time to live, new sessions. */
+/* Other sessions work: reopening, control, time to live, new sessions. */
 TEST_F(stall, others_go_on)
 {
 	int view = reopen(self->other_id), fd;
@@ -152,7 +152,7 @@ TEST_F(stall, others_go_on)
 	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
 }
 
-/* Others control its session, and the event that is read. */
+/* Others can control the session and the event that is read. */
 TEST_F(stall, is_controlled)
 {
 	int view = reopen(self->stalled_id);
@@ -167,7 +167,7 @@ TEST_F(stall, is_controlled)
 	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
 }
 
-/* A process that holds the session can exit, and what it held goes on. */
+/* A process that holds the session can exit, and the session goes on. */
 TEST_F(stall, is_released)
 {
 	int view = reopen(self->stalled_id);
@@ -186,7 +186,7 @@ TEST_F(stall, is_released)
 			pause();
 	}
 	ASSERT_TRUE(eventually(state_of(view) == PERF_PERSISTENT_STATE_HELD));
-	/* It has not inherited the file that holds. */
+	/* It must not inherit the file that holds. */
 	self->reader = stall(self->stalled);
 	ASSERT_LT(0, self->reader);
 
@@ -196,7 +196,7 @@ TEST_F(stall, is_released)
 	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
 }
 
-/* The event that is read leaves the registry, and comes back. */
+/* The event that is read can be attached and detached again. */
 TEST_F(stall, is_attached)
 {
 	EXPECT_TRUE(is_done(!attach(self->stalled)));
@@ -213,7 +213,7 @@ TEST_F(stall, target_exits)
 	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
 }
 
-/* Its session expires with all that it has, hangs up, and counts no more. */
+/* The session expires as a whole, hangs up, and counts no more. */
 TEST_F(stall, expires)
 {
 	int fd = event_open(&self->attr, -1, 1, -1, 0);

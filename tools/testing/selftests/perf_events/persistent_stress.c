@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: everything against everything else, by several users
- * on all CPUs, some of them killed, while one of the CPUs comes and goes; and
- * nothing is left of it.
+ * Persistent perf events: all operations against each other, by several users
+ * on all CPUs, some of them killed, while one of the CPUs comes and goes; in
+ * the end nothing is left.
  *
- * PERSISTENT_STRESS_SECONDS says for how long, 5 if it is not set.
+ * PERSISTENT_STRESS_SECONDS is the duration, 5 if not set.
  */
 #include <poll.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ static unsigned int below(unsigned int n)
 	return random() % n;
 }
 
-/* One of those that count here: of the hardware's, cycles or none */
+/* An event that counts here; hardware events are cycles or none */
 static enum event any_event(void)
 {
 	static int nr;
@@ -50,7 +50,7 @@ static int any_cpu(void)
 	return below(sysconf(_SC_NPROCESSORS_CONF));
 }
 
-/* One of the ids there are, or one that is not */
+/* The id of a session, or an unused one */
 static int any_id(void)
 {
 	DIR *d = opendir(REGISTRY "/ids");
@@ -109,7 +109,7 @@ static void open_slot(void)
 	fill_slot(any_slot(), event_open(&attr, -1, any_cpu(), leader, PERF_FLAG_FD_CLOEXEC));
 }
 
-/* My own or another's, with all children or without */
+/* An event of my own task or another's, with its children or without */
 static void open_task(void)
 {
 	enum event event = any_event();
@@ -270,7 +270,7 @@ static void read_sysfs(void)
 
 static void make_happen(void)
 {
-	/* Anywhere, if that one is offline */
+	/* On a random CPU, if that is online */
 	try_pin(any_cpu());
 	drive(below(2) ? FAULTS : TRACEPOINT, below(100));
 }
@@ -283,7 +283,7 @@ static void execute(const char *what)
 	execl("/proc/self/exe", "persistent_stress", what, seed, NULL);
 }
 
-/* Children inherit events, and end in every way there is. */
+/* Fork a child that inherits events, and ends in any of several ways. */
 static void have_child(void)
 {
 	unsigned int way = below(4);
@@ -303,7 +303,7 @@ static void have_child(void)
 	_exit(0);
 }
 
-/* Begin anew, with the events that I had and no descriptor of most */
+/* Exec this program, with the events that I had and without most descriptors */
 static void become_another(void)
 {
 	if (!below(8))
@@ -371,7 +371,7 @@ FIXTURE_SETUP(stress)
 	ASSERT_EQ(0, set_sysctl(PARANOID, -1));
 }
 
-/* A user can have exactly as much as if nothing had been. */
+/* Each user's limits are as at the start. */
 static void expect_nothing_counted(struct __test_metadata *_metadata)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -379,7 +379,7 @@ static void expect_nothing_counted(struct __test_metadata *_metadata)
 	struct rlimit none = {};
 
 	EXPECT_EQ(0, set_sysctl(PARANOID, 0));
-	/* With the quarter that users cannot have */
+	/* Including the quarter that users cannot have */
 	EXPECT_EQ(0, set_sysctl(MAX_SYSTEM, cpus + (cpus - 1) / 3));
 	EXPECT_EQ(0, set_sysctl(MAX_USER, cpus));
 	EXPECT_EQ(0, set_sysctl(MLOCK_KB, 2 * getpagesize() / 1024));
@@ -399,7 +399,7 @@ FIXTURE_TEARDOWN_PARENT(stress)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* Whatever we all do at the same time, nothing breaks and nothing is left. */
+/* Concurrent use of everything breaks nothing and leaves nothing behind. */
 TEST_F_TIMEOUT(stress, all_against_all, 24 * 60 * 60)
 {
 	const char *seconds = getenv("PERSISTENT_STRESS_SECONDS");

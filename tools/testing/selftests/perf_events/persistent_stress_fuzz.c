@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: whatever several users ask for in whatever order, valid or
- * not, while a CPU comes and goes, nothing breaks and nothing is left.
+ * Persistent perf events: random requests of several users, valid or not, while a
+ * CPU comes and goes, break nothing and leave nothing behind.
  *
- * PERSISTENT_STRESS_SECONDS says for how long, 5 if it is not set. The log has the
- * seed of the random numbers, which PERSISTENT_STRESS_SEED sets.
+ * PERSISTENT_STRESS_SECONDS is the duration, 5 if not set. The log has the seed of
+ * the random numbers, which PERSISTENT_STRESS_SEED sets.
  */
 #include <linux/hw_breakpoint.h>
 #include <poll.h>
@@ -21,7 +21,7 @@
 #define CHILDREN	2
 #define PERSISTENT_ID	"/sys/kernel/tracing/events/perf_persistent/persistent_%s/id"
 
-/* What all workers know: ids of sessions that somebody made */
+/* Shared by all workers: ids of sessions that somebody made */
 static struct known {
 	int			ids[IDS];
 } *known;
@@ -41,7 +41,7 @@ static bool one_in(unsigned int n)
 	return !any(n);
 }
 
-/* Mostly small, sometimes anything */
+/* Mostly small, sometimes any value */
 static __u64 any_value(void)
 {
 	static const __u64 odd[] = { 0, 1, -1ULL, 1ULL << 31, 1ULL << 32, 1ULL << 63, INT_MAX };
@@ -271,7 +271,7 @@ static void use_one(void)
 	}
 }
 
-/* A child with all files, which does the same for a moment */
+/* Fork a child with all files, which does the same for a moment */
 static void breed(int left);
 
 static void do_one(int left)
@@ -333,7 +333,7 @@ FIXTURE(fuzz)
 	long long		rate;
 };
 
-/* The kernel takes a rate only when it may lower it by itself. */
+/* The kernel accepts a rate only if it may lower the rate by itself. */
 static int set_sample_rate(long long rate)
 {
 	long long percent = read_number(SAMPLE_TIME);
@@ -342,7 +342,7 @@ static int set_sample_rate(long long rate)
 	       write_number(SAMPLE_TIME, percent);
 }
 
-/* Counters that overflow all the time leave an emulated CPU no time for anything else. */
+/* Counters that overflow all the time would keep an emulated CPU busy. */
 FIXTURE_SETUP(fuzz)
 {
 	registry_setup(_metadata, &self->registry);
@@ -356,7 +356,7 @@ FIXTURE_TEARDOWN_PARENT(fuzz)
 	hot_teardown(_metadata, &self->registry);
 }
 
-/* Whatever we ask for, nothing breaks and nothing is left. */
+/* Random requests break nothing and leave nothing behind. */
 TEST_F_TIMEOUT(fuzz, anything, 24 * 60 * 60)
 {
 	const char *seconds = getenv("PERSISTENT_STRESS_SECONDS");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: a task and its child that took over each other's events.
+ * Persistent perf events: a task and its child that swapped their events.
  */
 #include "persistent_task.h"
 
 #define N	100
 #define ROUNDS	10
 
-/* So long they are busy, in periods of the clock: the child longer */
+/* Busy times, in periods of the clock: the child's is longer */
 #define SHORT	25
 #define LONG	100
 
@@ -31,7 +31,7 @@ FIXTURE_VARIANT_ADD(swap, cycles) { .event = CYCLES };
 
 #define TELL(to, what, ...)	ORDER(to, what, .event = TRACEPOINT, ##__VA_ARGS__)
 
-/* A process that shares a CPU with its child, and nobody else */
+/* A process that shares a CPU with its child alone */
 FIXTURE_SETUP(swap)
 {
 	if (!has_event(variant->event))
@@ -55,8 +55,8 @@ FIXTURE_TEARDOWN_PARENT(swap)
 }
 
 /*
- * The CPU goes from the target to its child directly, and then to nobody: which
- * leaves the child with what the target had.
+ * The CPU switches from the target to its child directly, and then to the idle
+ * task: the child keeps the target's context.
  */
 static bool swap(struct target *t)
 {
@@ -69,15 +69,15 @@ static bool swap(struct target *t)
 }
 
 /*
- * All that was driven, or nothing. A counter counts what is done around it as well, and a
- * debug kernel takes most of the time, in which it does not count.
+ * All that was driven, or nothing. A counter also counts the code around it, and a debug
+ * kernel takes most of the time, in which a clock does not count.
  */
 static bool counted(enum event event, __u64 n, bool all)
 {
 	return event == TRACEPOINT ? n == (all ? N : 0) : (n >= N * CLOCK_PERIOD / 8) == all;
 }
 
-/* Who did not execute a program is not measured by what begins with one. */
+/* An enable_on_exec event does not count a task that executed no program. */
 static void expect_one_executed(struct __test_metadata *_metadata, enum event event, int fd,
 				struct target *t, bool child)
 {
@@ -97,7 +97,7 @@ static void expect_one_executed(struct __test_metadata *_metadata, enum event ev
 	}
 }
 
-/* An event that begins with a program, and a child that has it too */
+/* An enable_on_exec event, and a child that has it too */
 static int detach_on_exec(struct perf_event_attr attr, struct target *t, int *fd)
 {
 	int id;
@@ -119,7 +119,7 @@ TEST_F(swap, exec)
 	expect_one_executed(_metadata, variant->event, self->fd, &self->target, false);
 }
 
-/* ... also if the event was held just then ... */
+/* ... also if the event was held at the exec ... */
 TEST_F(swap, exec_held)
 {
 	int fd;
@@ -133,7 +133,7 @@ TEST_F(swap, exec_held)
 	expect_one_executed(_metadata, variant->event, self->fd, &self->target, false);
 }
 
-/* ... and they took turns before that was over ... */
+/* ... and if they swapped events before it was released ... */
 TEST_F(swap, exec_held_for_long)
 {
 	int fd;
@@ -148,7 +148,7 @@ TEST_F(swap, exec_held_for_long)
 	expect_one_executed(_metadata, variant->event, self->fd, &self->target, false);
 }
 
-/* ... and so with the child. */
+/* ... and if the child executes a program. */
 TEST_F(swap, child_execs_held)
 {
 	int fd;
@@ -163,7 +163,7 @@ TEST_F(swap, child_execs_held)
 	expect_one_executed(_metadata, variant->event, self->fd, &self->target, true);
 }
 
-/* What another process is answered that does it for me, or that it is not in time */
+/* The result of a call in another process, or an error if it is not in time */
 #define in_time(call) ({						\
 	pid_t _child = fork();						\
 									\
@@ -180,8 +180,8 @@ TEST_F(swap, child_execs_held)
 })
 
 /*
- * An event of a new child, in the group of one that the child took over. Whether it
- * did can be tried once: what has an event of its own takes over no more.
+ * An event of a new child, in the group of an event that the child took over. A
+ * child with an event of its own takes over no more, so this can be tried once.
  */
 static int open_sibling(const struct perf_event_attr *attr, struct target *t, int leader)
 {
@@ -194,7 +194,7 @@ static int open_sibling(const struct perf_event_attr *attr, struct target *t, in
 	return fd;
 }
 
-/* All that can be done to a group is, though its members are of different tasks. */
+/* All group operations work, though the members are of different tasks. */
 TEST_F(swap, group)
 {
 	int sibling;
@@ -213,7 +213,7 @@ TEST_F(swap, group)
 	EXPECT_EQ(0, in_time(SET(sibling, .flags = PERF_PERSISTENT_SET_COMMITTED)));
 	EXPECT_EQ(0, in_time(hold(reopen_instance(self->id, 0))));
 
-	/* All of them have to be mine. */
+	/* I need the rights to all of them. */
 	ASSERT_EQ(0, TELL(self->target.child, BECOME, .value = OTHER));
 	EXPECT_EQ(-EACCES, in_time(reopen_instance(self->id, 0)));
 	EXPECT_EQ(-EACCES, in_time(reopen_instance(self->id, 1)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: what sysfs and /proc/PID/fdinfo show, and to whom.
+ * Persistent perf events: contents of sysfs and /proc/PID/fdinfo, and who can see them.
  */
 #include <ftw.h>
 #include <signal.h>
@@ -40,7 +40,7 @@ FIXTURE_TEARDOWN_PARENT(sysfs)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* A file of the id, without the end of the line */
+/* A file of the session, without the newline */
 static const char *show(int id, const char *file)
 {
 	static char buf[4096];
@@ -70,7 +70,7 @@ static int join(int id, enum event event, int cpu, __u32 member)
 	return fd;
 }
 
-/* perf finds type and format where it finds those of every PMU. */
+/* perf finds type and format where every PMU has them. */
 TEST_F(sysfs, format)
 {
 	char buf[64];
@@ -82,14 +82,14 @@ TEST_F(sysfs, format)
 	EXPECT_STREQ("config:32-63\n", buf);
 }
 
-/* perf must not think that the PMU counts on some CPUs only. */
+/* perf must not conclude that the PMU counts on some CPUs only. */
 TEST_F(sysfs, no_cpus)
 {
 	EXPECT_EQ(-1, access(REGISTRY "/cpus", F_OK));
 	EXPECT_EQ(-1, access(REGISTRY "/cpumask", F_OK));
 }
 
-/* perf finds the id by its name. */
+/* perf finds the session by its name. */
 TEST_F(sysfs, events)
 {
 	char buf[64], id[64];
@@ -101,7 +101,7 @@ TEST_F(sysfs, events)
 	EXPECT_EQ(1, registry_count("ids"));
 }
 
-/* An id without a name of its own can be found as well. */
+/* A session without a name can be found by its default name. */
 TEST_F(sysfs, default_name)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -112,7 +112,7 @@ TEST_F(sysfs, default_name)
 	EXPECT_EQ(0, access(path, R_OK));
 }
 
-/* Its folder says what I am told when I ask. */
+/* The session's directory agrees with QUERY. */
 TEST_F(sysfs, agrees_with_query)
 {
 	char type[32];
@@ -140,7 +140,7 @@ TEST_F(sysfs, agrees_with_query)
 	EXPECT_GE(a.info.age, age);
 }
 
-/* What was lost is lost in any of its buffers. */
+/* The losses of a session are the sum over its buffers. */
 TEST_F(sysfs, lost)
 {
 	struct perf_event_attr attr = sampling_attr(TRACEPOINT);
@@ -163,7 +163,7 @@ TEST_F(sysfs, lost)
 	EXPECT_EQ(lost, show_number(self->id, "lost"));
 }
 
-/* Whose it is and who may do what with it is there as I set it. */
+/* The owner, group and mode are those that I set. */
 TEST_F(sysfs, rights)
 {
 	ASSERT_EQ(0, SET(self->fd, .uid = USER, .gid = OTHER, .mode = 0750,
@@ -174,7 +174,7 @@ TEST_F(sysfs, rights)
 	EXPECT_STREQ("0750", show(self->id, "mode"));
 }
 
-/* It counts instances and members, and lists the CPUs. */
+/* A session shows its numbers of instances and members, and its CPUs. */
 TEST_F(sysfs, several)
 {
 	int fd = join(self->id, TRACEPOINT, 0, 1);
@@ -192,7 +192,7 @@ TEST_F(sysfs, several)
 	EXPECT_FALSE(registry_has(self->id));
 }
 
-/* Of the CPUs it forgets none that is offline for a while. */
+/* Offline CPUs stay in the list. */
 TEST_F(sysfs, offline)
 {
 	char cpus[32];
@@ -205,12 +205,12 @@ TEST_F(sysfs, offline)
 	EXPECT_STREQ("2", show(self->id, "instances"));
 }
 
-/* Its events are in the order of their numbers, whoever came first. */
+/* Members are listed by number, not in the order in which they joined. */
 TEST_F(sysfs, types_in_order)
 {
 	char software[32], both[64];
 
-	/* The members are 0 to 2, and 1 comes last. */
+	/* Members 0 to 2; member 1 joins last. */
 	snprintf(software, sizeof(software), "%s", show(self->id, "types"));
 	join(self->id, TRACEPOINT, self->cpu, 2);
 	join(self->id, CLOCK, self->cpu, 1);
@@ -219,7 +219,7 @@ TEST_F(sysfs, types_in_order)
 	EXPECT_STREQ(both, show(self->id, "types"));
 }
 
-/* A buffer that several write to is there once. */
+/* A shared buffer is counted once. */
 TEST_F(sysfs, shared_buffer)
 {
 	struct perf_event_attr attr = sampling_attr(FAULTS);
@@ -230,7 +230,7 @@ TEST_F(sysfs, shared_buffer)
 	EXPECT_EQ(5 * getpagesize(), show_number(self->id, "buffer_bytes"));
 }
 
-/* With the last instance everything of it is gone. */
+/* All files are gone with the last instance. */
 TEST_F(sysfs, gone_after_attach)
 {
 	ASSERT_EQ(0, attach(self->fd));
@@ -240,7 +240,7 @@ TEST_F(sysfs, gone_after_attach)
 	EXPECT_EQ(0, registry_count("events"));
 }
 
-/* Who has one of its files open does not keep it, and reads nothing from it. */
+/* An open file does not keep the session, and reading it fails. */
 TEST_F(sysfs, gone_while_open)
 {
 	char path[64], buf[8];
@@ -257,7 +257,7 @@ TEST_F(sysfs, gone_while_open)
 	EXPECT_EQ(-1, openat(dir, "uid", O_RDONLY));
 }
 
-/* Reads everything of the registry; counts what no stranger should find there */
+/* Read all files of the registry, and count those with data that others must not see */
 static const char *secret;
 static int secrets, files;
 
@@ -285,7 +285,7 @@ static void search(const char *text)
 	nftw(REGISTRY "/events", look_for_secret, 8, FTW_PHYS);
 }
 
-/* A stranger sees whose it is and what, and not what its text is, or who made it. */
+/* Other users see the owner and the name, but not the label or the maker. */
 TEST_F(sysfs, stranger)
 {
 	char pid[16];
@@ -305,7 +305,7 @@ TEST_F(sysfs, stranger)
 	EXPECT_EQ(0, secrets);
 }
 
-/* Nobody changes anything here. */
+/* All files are read-only. */
 TEST_F(sysfs, read_only)
 {
 	struct stat st;
@@ -335,7 +335,7 @@ static const char *fdinfo_line(int fd, const char *key)
 	return NULL;
 }
 
-/* In a container I see the owner as the container knows him. */
+/* In a user namespace that does not map it, the owner's uid is the overflow uid. */
 TEST_F(sysfs, user_namespace)
 {
 	ASSERT_EQ(0, become(USER));
@@ -344,7 +344,7 @@ TEST_F(sysfs, user_namespace)
 	EXPECT_STREQ("65534", show(self->id, "gid"));
 }
 
-/* Reading it all while ids come and go neither hangs nor finds one without a number. */
+/* Reading all files while sessions come and go neither hangs nor shows one without an id. */
 TEST_F(sysfs, while_ids_come_and_go)
 {
 	__u64 end = now_ns() + 1000000000ULL;
@@ -369,7 +369,7 @@ TEST_F(sysfs, while_ids_come_and_go)
 	EXPECT_LT(0, n);
 }
 
-/* fdinfo of a descriptor says which event it is. */
+/* fdinfo of a descriptor shows the session and the instance. */
 TEST_F(sysfs, fdinfo)
 {
 	int fd = reopen(self->id);
@@ -379,7 +379,7 @@ TEST_F(sysfs, fdinfo)
 	EXPECT_STREQ("0", fdinfo_line(fd, "pos"));
 }
 
-/* fdinfo of an event that is not persistent is as it was. */
+/* fdinfo of an ordinary event is unchanged. */
 TEST_F(sysfs, fdinfo_ordinary)
 {
 	ASSERT_EQ(0, attach(self->fd));
@@ -388,7 +388,7 @@ TEST_F(sysfs, fdinfo_ordinary)
 	EXPECT_STREQ("0", fdinfo_line(self->fd, "pos"));
 }
 
-/* fdinfo of an instance names that one. */
+/* fdinfo of an instance shows the number of that instance. */
 TEST_F(sysfs, fdinfo_of_instance)
 {
 	ASSERT_LE(0, join(self->id, TRACEPOINT, self->cpu, 7));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: tasks that become targets of a session while it goes on, each
- * measured once.
+ * Persistent perf events: tasks that join a running session, each of which is measured
+ * once.
  */
 #include <linux/sched.h>
 #include <sys/prctl.h>
@@ -11,7 +11,7 @@
 #define RELAYS		2
 #define ROUNDS		1000
 #define SOME_ROUNDS	100
-#define TIME		(5 * 1000000000ULL)	/* for more rounds, where that takes long */
+#define TIME		(5 * 1000000000ULL)	/* for more rounds, on slow machines */
 #define CALLS		20
 #define TELL(what, ...)	ORDER(self->target.sock, what, .event = TRACEPOINT, ##__VA_ARGS__)
 
@@ -31,7 +31,7 @@ FIXTURE_VARIANT(targets)
 FIXTURE_VARIANT_ADD(targets, any_cpu) { .cpu = ANY_CPU };
 FIXTURE_VARIANT_ADD(targets, one_cpu) { .cpu = 0 };
 
-/* The session is that of a task that does nothing. */
+/* The session measures an idle task. */
 FIXTURE_SETUP(targets)
 {
 	struct target idle;
@@ -59,7 +59,7 @@ static int join_opened(int fd, int id)
 	return DETACH(fd, .id = id);
 }
 
-/* Returns the file of a task's new event in the session, or why it could not join */
+/* Returns the file of a task's new event in the session, or the error of DETACH */
 static int join(int id, const struct perf_event_attr *attr, int tid, int cpu)
 {
 	int err, fd = event_open(attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
@@ -75,7 +75,7 @@ static int join(int id, const struct perf_event_attr *attr, int tid, int cpu)
 
 #define JOIN(tid, on)	join(self->id, &self->attr, tid, on)
 
-/* What the session has counted, of all tasks */
+/* The count of the session, over all tasks */
 static __u64 sum(int id)
 {
 	static struct perf_persistent_info instances[4096];
@@ -97,7 +97,7 @@ static __u64 sum(int id)
 	return n;
 }
 
-/* A task that has an event on a CPU, or on all, has it. */
+/* A task that already has the event, on a CPU or on all, cannot join again. */
 TEST_F(targets, twice)
 {
 	int tid = self->target.tid;
@@ -113,7 +113,7 @@ TEST_F(targets, twice)
 	EXPECT_EQ(2 * CALLS, sum(self->id));
 }
 
-/* A child that has inherited the event has it, until that leaves the session. */
+/* A child that inherited the event cannot join, until the event leaves the session. */
 TEST_F(targets, inherited)
 {
 	int fd = JOIN(self->target.tid, variant->cpu), child, other;
@@ -129,7 +129,7 @@ TEST_F(targets, inherited)
 	other = JOIN(child, variant->cpu);
 	EXPECT_LE(0, other);
 
-	/* The event is back, and so would be the child's. */
+	/* With the event back in the session, the child would be measured twice. */
 	EXPECT_EQ(-EBUSY, join_opened(fd, self->id));
 	close(other);
 	ASSERT_EQ(0, attach(other = reopen_instance(self->id, 2)));
@@ -138,7 +138,7 @@ TEST_F(targets, inherited)
 	EXPECT_EQ(-EEXIST, JOIN(child, variant->cpu));
 }
 
-/* So has the child of one that is dead. */
+/* Neither can the child of a task that has exited. */
 TEST_F(targets, orphan)
 {
 	int fd = JOIN(self->target.tid, variant->cpu), child;
@@ -152,7 +152,7 @@ TEST_F(targets, orphan)
 	EXPECT_LE(0, JOIN(child, variant->cpu));
 }
 
-/* What was opened before the fork is in no session: the child joins, and then I cannot. */
+/* A child forked before the parent joins can join; then the parent's event is refused. */
 TEST_F(targets, child_first)
 {
 	int fd = event_open(&self->attr, self->target.tid, variant->cpu, -1, 0), child;
@@ -170,7 +170,7 @@ TEST_F(targets, child_first)
 	EXPECT_EQ(2 * CALLS, sum(self->id));
 }
 
-/* A task that is gone */
+/* A task that has exited cannot join, but an event opened before can. */
 TEST_F(targets, gone)
 {
 	int fd = event_open(&self->attr, self->target.tid, variant->cpu, -1, 0);
@@ -180,7 +180,7 @@ TEST_F(targets, gone)
 	EXPECT_EQ(self->id, join_opened(fd, self->id));
 }
 
-/* I am told which process a thread is of, also when it has ended. */
+/* I am told the process of a thread, also after it has exited. */
 TEST_F(targets, process)
 {
 	struct target thread = target_start(THREAD);
@@ -203,7 +203,7 @@ TEST_F(targets, process)
 	EXPECT_EQ(thread.pid, a.info.self.tgid);
 }
 
-/* Threads, each of which starts the next one and ends */
+/* Threads, each of which starts the next one and exits */
 
 struct relay {
 	int	left;
@@ -229,7 +229,7 @@ static void *relay_run(void *arg)
 	return NULL;
 }
 
-/* On all CPUs, or on the one that it is measured on */
+/* On all CPUs, or on the one that is measured */
 static pid_t relay_start(struct relay *relay, int cpu)
 {
 	pid_t pid = fork();
@@ -254,8 +254,8 @@ static pid_t relay_start(struct relay *relay, int cpu)
 }
 
 /*
- * One pass over the threads: whether any of them was new, is gone, or was not listed, since
- * reading the folder ends early at a thread that is just ending
+ * One pass over the threads: true if any of them was new, has exited, or was not listed,
+ * since reading the directory ends early at a thread that is exiting
  */
 static int join_threads(int id, const struct perf_event_attr *attr, pid_t pid, int cpu)
 {
@@ -286,7 +286,7 @@ static int join_threads(int id, const struct perf_event_attr *attr, pid_t pid, i
 	return again;
 }
 
-/* Whatever is of the process; numbers are not used again, so I know the first one. */
+/* Attach all instances of the process; their numbers are not reused, so the first is known. */
 static int drop_process(int id, __u32 *first, pid_t pid)
 {
 	struct answer a;
@@ -307,8 +307,8 @@ static int drop_process(int id, __u32 *first, pid_t pid)
 }
 
 /*
- * However fast threads start and end: once a pass finds nothing new, all are measured, and
- * none is twice.
+ * However fast threads start and exit: once a pass finds nothing new, all are measured,
+ * and each only once.
  */
 TEST_F_TIMEOUT(targets, exact, 240)
 {
@@ -339,7 +339,7 @@ TEST_F_TIMEOUT(targets, exact, 240)
 	waitpid(pid, NULL, 0);
 }
 
-/* A task in the middle of fork(): its child has inherited nothing, and nobody sees it yet */
+/* A task in the middle of fork(): the child has inherited nothing, and is not visible yet */
 
 struct forking {
 	int	go_on;
@@ -397,14 +397,14 @@ static void *detacher_run(void *arg)
 
 	__atomic_store_n(&d->tid, syscall(__NR_gettid), __ATOMIC_SEQ_CST);
 	d->id = join_opened(d->fd, d->id);
-	/* Nobody waits for long for a task that may never come. */
+	/* Nobody waits long for a task that may never come. */
 	d->waited = __atomic_load_n(d->go_on, __ATOMIC_SEQ_CST) || time(NULL) > began;
 	__atomic_store_n(&d->done, 1, __ATOMIC_SEQ_CST);
 
 	return NULL;
 }
 
-/* When DETACH returns, I can find all children that have not inherited the event. */
+/* When DETACH returns, all children without the inherited event are visible. */
 TEST_F(targets, forking)
 {
 	struct forking *forking = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
@@ -426,7 +426,7 @@ TEST_F(targets, forking)
 	EXPECT_TRUE(d.waited);
 }
 
-/* It does not wait for ever for a child that never comes. */
+/* DETACH does not wait for ever for a child that never comes. */
 TEST_F(targets, forking_for_ever)
 {
 	struct forking *forking = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
@@ -441,7 +441,7 @@ TEST_F(targets, forking_for_ever)
 	kill(pid, SIGKILL);
 }
 
-/* A program that ended the event which measured its task is measured by another. */
+/* A task whose event ended at exec can be measured by another event. */
 TEST_F(targets, executed)
 {
 	struct perf_event_attr attr = self->attr;
@@ -467,7 +467,7 @@ TEST_F(targets, executed)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(reopen_instance(self->id, 2)));
 }
 
-/* An event that a setuid program has ended does not take the place of one that counts. */
+/* An event that a setuid program ended does not block a new one that counts. */
 TEST_F(targets, executed_before)
 {
 	int tid = self->target.tid, ended, view;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: those of tasks go on without the task that made them.
+ * Persistent perf events: events of tasks go on without their maker.
  */
 #include "persistent_task.h"
 
@@ -112,7 +112,7 @@ FIXTURE_TEARDOWN_PARENT(task)
 #define TELL_CHILD(what, ...)	\
 	ORDER(self->target.child, what, .event = variant->event, ##__VA_ARGS__)
 
-/* Exactly @n more happened, where that can be said, else at least as many */
+/* Exactly @n more, where the event is exact, else at least @n */
 #define EXPECT_MORE(n, before) do {			\
 	__u64 _now = count(self->fd);			\
 	__u64 _least = (before) + (n);			\
@@ -122,7 +122,7 @@ FIXTURE_TEARDOWN_PARENT(task)
 		EXPECT_EQ(_least, _now);		\
 } while (0)
 
-/* It goes on counting when nobody has it open. */
+/* The event goes on counting when nobody has it open. */
 TEST_F(task, goes_on_after_close)
 {
 	__u64 before = count(self->fd);
@@ -133,7 +133,7 @@ TEST_F(task, goes_on_after_close)
 	EXPECT_MORE(N, before);
 }
 
-/* That its maker turns all his events off does not touch it, be he its target. */
+/* PR_TASK_PERF_EVENTS_DISABLE of its maker does not disable it, not even if that is its target. */
 TEST_F(task, not_disabled_with_its_maker)
 {
 	__u64 before = count(self->fd);
@@ -144,7 +144,7 @@ TEST_F(task, not_disabled_with_its_maker)
 	EXPECT_MORE(N, before);
 }
 
-/* What others do is not counted, nor what the target does elsewhere. */
+/* Other tasks are not counted, nor the target on other CPUs. */
 TEST_F(task, counts_the_target_alone)
 {
 	__u64 before;
@@ -159,7 +159,7 @@ TEST_F(task, counts_the_target_alone)
 	EXPECT_MORE(variant->one_cpu ? 0 : N, before);
 }
 
-/* It goes on when the target runs another program ... */
+/* The event goes on when the target executes another program ... */
 TEST_F(task, target_execs)
 {
 	__u64 before = count(self->fd);
@@ -171,7 +171,7 @@ TEST_F(task, target_execs)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->fd));
 }
 
-/* ... unless that gives its user rights that he had not. */
+/* ... unless the program is setuid and gives more rights. */
 TEST_F(task, target_execs_setuid_program)
 {
 	struct answer a;
@@ -196,7 +196,7 @@ TEST_F(task, target_execs_setuid_program)
 	EXPECT_EQ(before, count(reopen_at(self->id, self->target.pid, self->cpu)));
 }
 
-/* A program without more rights that I run as someone else changes nothing. */
+/* Exec without more rights changes nothing, also as another user. */
 TEST_F(task, user_execs)
 {
 	__u64 before = count(self->fd);
@@ -207,7 +207,7 @@ TEST_F(task, user_execs)
 	EXPECT_MORE(N, before);
 }
 
-/* I open it by the number of the target, and only by that. */
+/* The pid of the target opens the event, and no other pid does. */
 TEST_F(task, reopen_by_pid)
 {
 	int tid = self->target.tid, cpu = self->cpu;
@@ -233,7 +233,7 @@ TEST_F(task, reopen_by_pid)
 		EXPECT_EQ(-ENOENT, reopen_at(self->id, self->target.pid, cpu));
 }
 
-/* I am told whom it measures and where. */
+/* I am told which task it measures, and where. */
 TEST_F(task, query)
 {
 	struct answer a;
@@ -251,7 +251,7 @@ TEST_F(task, query)
 	EXPECT_EQ(0, a.info.buffer_pages);
 }
 
-/* Children are counted if I asked for it: those that are gone, and those that are not. */
+/* Children are counted if I asked for it, whether they have exited or not. */
 TEST_F(task, children)
 {
 	int times = variant->inherit ? 3 : 1;
@@ -265,7 +265,7 @@ TEST_F(task, children)
 	EXPECT_EQ(1, registry_count("ids"));
 }
 
-/* Turning it off and on reaches the children, and what I count from 0 has them in it. */
+/* Disabling and enabling reach the children, and a view's count includes theirs. */
 TEST_F(task, controls_children)
 {
 	int times = variant->inherit ? 2 : 1;
@@ -287,7 +287,7 @@ TEST_F(task, controls_children)
 	EXPECT_MORE(times * N, 0);
 }
 
-/* The same member measures a task on a CPU once, but others as well. */
+/* A member measures a task on a CPU once, and can measure other tasks. */
 TEST_F(task, join)
 {
 	struct target other = target_start(variant->who);
@@ -310,7 +310,7 @@ TEST_F(task, join)
 	EXPECT_EQ(-EINVAL, reopen(self->id));
 }
 
-/* An event of a task can be persistent from the first moment; its children's are not. */
+/* attr.persistent works for events of tasks; the events of children are not persistent. */
 TEST_F(task, persistent_at_open)
 {
 	struct answer a;
@@ -332,7 +332,7 @@ TEST_F(task, persistent_at_open)
 	EXPECT_MORE(N, 0);
 }
 
-/* Holding it holds the children, and what ends that brings them back. */
+/* Holding the event holds its children's, and releasing it releases them. */
 TEST_F(task, hold)
 {
 	int times = variant->inherit ? 2 : 1;
@@ -353,13 +353,13 @@ TEST_F(task, hold)
 	EXPECT_MORE(times * N, before);
 }
 
-/* What I do not want to outlive the program ends with it, and leaves its count. */
+/* An event with remove_on_exec ends at exec, and leaves its count. */
 TEST_F(task, remove_on_exec)
 {
 	if (variant->event != TRACEPOINT || variant->inherit)
 		return;
 
-	/* So that nothing else is left of its context */
+	/* Leave nothing else in its context */
 	stop(self->id);
 	close(self->fd);
 	self->attr.remove_on_exec = 1;
@@ -373,11 +373,11 @@ TEST_F(task, remove_on_exec)
 	EXPECT_MORE(N, 0);
 	EXPECT_EQ(PERF_PERSISTENT_STATE_EXITED, state_of(self->fd));
 
-	/* It is nowhere any more, so that holding it does nothing. */
+	/* It is in no context, so holding it has no effect. */
 	EXPECT_EQ(0, TELL(HOLD_OWN, .value = self->id));
 }
 
-/* What is to begin with the program does, or as soon as nobody holds it. */
+/* An event with enable_on_exec starts at exec, or when it is released. */
 TEST_F(task, enable_on_exec)
 {
 	int fd;
@@ -403,7 +403,7 @@ TEST_F(task, enable_on_exec)
 	EXPECT_MORE(N, 0);
 }
 
-/* A CPU that goes offline takes the target elsewhere; back on it, it counts on. */
+/* If the CPU goes offline, the target moves away; back on that CPU, it is counted again. */
 TEST_F(task, offline)
 {
 	const char *online = "/sys/devices/system/cpu/cpu1/online";

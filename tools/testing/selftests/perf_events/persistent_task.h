@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Persistent perf events: tasks for tests to measure.
+ * Persistent perf events: helpers for tests that measure tasks.
  *
- * A target is a process, or a thread of one, that does what it is told to, so
- * that a test knows what there is to count. It ends with its test at the latest.
+ * A target is a process, or a thread of one, that executes orders, so that a
+ * test knows what there is to count. It ends with its test at the latest.
  */
 #ifndef _SELFTESTS_PERF_EVENTS_PERSISTENT_TASK_H
 #define _SELFTESTS_PERF_EVENTS_PERSISTENT_TASK_H
@@ -20,22 +20,22 @@
 #define ANY_CPU		-1
 
 enum who {
-	OWN,		/* it opens its event for itself */
-	PROCESS,	/* the test does, for another process */
-	THREAD,		/* the same, for a thread that does not lead its process */
+	OWN,		/* the target opens its event itself */
+	PROCESS,	/* the test opens it, for another process */
+	THREAD,		/* likewise, for a thread that does not lead its process */
 };
 
 enum verb {
 	DRIVE,		/* make an event happen that often */
 	DETACH_OWN,	/* open and detach an event on itself */
-	REOPEN_OWN,	/* ask for its own event of that id */
-	HOLD_OWN,	/* the session of that id, for as long as it lives */
-	CLOSE,		/* what DETACH_OWN opened */
-	TURN_OFF,	/* all its events */
+	REOPEN_OWN,	/* open its own event of that id */
+	HOLD_OWN,	/* hold the session of that id, for as long as it lives */
+	CLOSE,		/* the file of DETACH_OWN */
+	TURN_OFF,	/* PR_TASK_PERF_EVENTS_DISABLE */
 	BECOME,		/* another user */
 	DUMPABLE,	/* or not */
 	PIN,		/* to a CPU */
-	FORK,		/* a child that makes the event happen that often, and exits */
+	FORK,		/* a child that triggers the event that often, and exits */
 	SPAWN,		/* a child that takes orders */
 	EXEC,		/* the program at that path, which takes orders too */
 	END,
@@ -73,7 +73,7 @@ static inline int target_fork(struct target_side *t, const struct order *o)
 {
 	pid_t pid;
 
-	/* What SPAWN makes is nobody's zombie. */
+	/* Children of SPAWN are reaped automatically. */
 	if (o->verb == SPAWN)
 		signal(SIGCHLD, SIG_IGN);
 
@@ -105,7 +105,7 @@ static inline int target_exec(struct target_side *t, const struct order *o)
 	return -errno;
 }
 
-/* For good, as it is asked for, though it can become someone else yet */
+/* Change all uids, but keep CAP_SETUID to become another user later */
 static inline int target_become(uid_t uid)
 {
 	return result(prctl(PR_SET_KEEPCAPS, 1)) ?: only_capability(CAP_SETUID) ?:
@@ -149,7 +149,7 @@ static inline int target_obey(struct target_side *t, const struct order *o)
 	return 0;
 }
 
-/* Until the end, or that of the test */
+/* Execute orders until END, or until the test ends */
 static inline void target_serve(struct target_side *t)
 {
 	struct order o = { .verb = END };
@@ -172,7 +172,7 @@ static inline void *target_thread(void *arg)
 	return NULL;
 }
 
-/* A thread leaves its process behind, which ends with the test. */
+/* A thread's process takes orders after the thread, until the test ends. */
 static inline void target_run(struct target_side *t, enum who who)
 {
 	pthread_t thread;
@@ -186,7 +186,7 @@ static inline void target_run(struct target_side *t, enum who who)
 	_exit(0);
 }
 
-/* After EXEC: say that it is done, and take orders as before, instead of testing. */
+/* After EXEC: report success, and take orders as before, instead of testing. */
 static void __attribute__((constructor)) target_main(int argc, char **argv)
 {
 	struct target_side t = { .sock = -1 };
@@ -249,7 +249,7 @@ static inline struct target target_start(enum who who)
 	return t;
 }
 
-/* Detach an event on the target, and close it: its maker may be the target itself */
+/* Detach an event on the target, and close it; the maker may be the target itself */
 static inline int target_detach(struct target *t, enum who maker,
 				const struct perf_event_attr *attr, int cpu,
 				struct perf_event_detach d)
@@ -268,7 +268,7 @@ static inline int target_detach(struct target *t, enum who maker,
 	return id;
 }
 
-/* Wait until the task is no more; its process may still be */
+/* Wait until the task has exited; its process may still exist */
 static inline bool target_gone(struct target *t)
 {
 	if (t->tid == t->pid && waitpid(t->pid, NULL, 0) != t->pid)
@@ -300,7 +300,7 @@ static inline bool target_end_child(struct target *t, pid_t child)
 	       eventually(kill(child, 0) && errno == ESRCH);
 }
 
-/* A program runs as its process, whichever thread started it. */
+/* A program runs as the process, whichever thread started it. */
 static inline int target_program(struct target *t, const char *path)
 {
 	struct order o = { .verb = EXEC };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: who may look into whose tasks through them.
+ * Persistent perf events: permissions for events of tasks.
  */
 #include "persistent_task.h"
 
@@ -33,7 +33,7 @@ FIXTURE_VARIANT_ADD(task_access, process_inherit) {
 FIXTURE_VARIANT_ADD(task_access, own) { .who = OWN, .cpu = ANY_CPU };
 FIXTURE_VARIANT_ADD(task_access, thread) { .who = THREAD, .cpu = ANY_CPU };
 
-/* A user may measure what he runs, without the kernel; and does */
+/* A user may measure its own programs, without the kernel, and has such a session */
 FIXTURE_SETUP(task_access)
 {
 	registry_setup(_metadata, &self->registry);
@@ -63,7 +63,7 @@ FIXTURE_TEARDOWN_PARENT(task_access)
 
 #define TELL(what, ...)	ORDER(self->target.sock, what, .event = FAULTS, ##__VA_ARGS__)
 
-/* What may be done to the event by number, and with a descriptor that is open */
+/* What is possible by id, and with an open descriptor */
 #define EXPECT_ALL(expected) do {							\
 	int _fd = reopen_instance(self->id, 0), _expected = (expected);			\
 											\
@@ -81,7 +81,7 @@ FIXTURE_TEARDOWN_PARENT(task_access)
 	EXPECT_ALL(expected);			\
 } while (0)
 
-/* I need no privilege to keep an event on what I run, for a time. */
+/* I need no privilege to keep an event on my own program, for a limited time. */
 TEST_F(task_access, owner)
 {
 	struct answer a;
@@ -106,7 +106,7 @@ static int map_to_write(int fd)
 	return base == MAP_FAILED ? -errno : 0;
 }
 
-/* I consume what it records; who gets my descriptor only reads. */
+/* I can consume its records; whoever gets my descriptor can only read. */
 TEST_F(task_access, consumer)
 {
 	struct perf_event_attr attr = sampling_attr(FAULTS);
@@ -128,7 +128,7 @@ TEST_F(task_access, consumer)
 	EXPECT_EQ(-EACCES, map_to_write(view));
 }
 
-/* I may have so many of them and no more, for as long and no longer. */
+/* I have a limit on their number and their time to live. */
 TEST_F(task_access, limits)
 {
 	__u64 ttl = (read_number(sysctls[MAX_TTL]) + 1) * 1000000000;
@@ -144,7 +144,7 @@ TEST_F(task_access, limits)
 	EXPECT_LT(0, detach(fd));
 }
 
-/* Another user may do nothing: a descriptor that he was passed reads, no more. */
+/* Another user may do nothing; a passed descriptor can only be read. */
 TEST_F(task_access, stranger)
 {
 	EXPECT_ALL_AS(OTHER, -EACCES);
@@ -159,7 +159,7 @@ TEST_F(task_access, admin)
 	EXPECT_ALL_AS(0, 0);
 }
 
-/* A program with more rights than I have is no longer mine to look at ... */
+/* I have no access while the target runs a program with more rights than mine ... */
 TEST_F(task_access, setuid_program)
 {
 	ASSERT_EQ(0, become(0));
@@ -169,7 +169,7 @@ TEST_F(task_access, setuid_program)
 	EXPECT_ALL_AS(0, 0);
 }
 
-/* ... nor when it is over. */
+/* ... nor after it has exited. */
 TEST_F(task_access, setuid_program_ended)
 {
 	ASSERT_EQ(0, become(0));
@@ -179,7 +179,7 @@ TEST_F(task_access, setuid_program_ended)
 	EXPECT_ALL_AS(0, 0);
 }
 
-/* Nor when it gives the rights back. */
+/* The same if the program drops its rights. */
 TEST_F(task_access, setuid_program_drops_rights)
 {
 	struct order drop = { .verb = BECOME, .value = USER };
@@ -193,7 +193,7 @@ TEST_F(task_access, setuid_program_drops_rights)
 	EXPECT_ALL_AS(USER, -EACCES);
 }
 
-/* Who does not want to be looked at is not, alive ... */
+/* I have no access to a target that is not dumpable, alive ... */
 TEST_F(task_access, undumpable)
 {
 	ASSERT_EQ(0, TELL(DUMPABLE, .value = 0));
@@ -213,7 +213,7 @@ TEST_F(task_access, died_undumpable)
 	EXPECT_ALL_AS(0, 0);
 }
 
-/* I can end what I started, though I may not look any more. */
+/* I can end my session, though I may no longer read it. */
 TEST_F(task_access, ending)
 {
 	ASSERT_EQ(0, TELL(DUMPABLE, .value = 0));
@@ -228,7 +228,7 @@ TEST_F(task_access, ending)
 	EXPECT_TRUE(eventually(!registry_has(self->id)));
 }
 
-/* The dead who did not mind are mine as they were. */
+/* I keep access to a target that exited while dumpable. */
 TEST_F(task_access, died_dumpable)
 {
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
@@ -238,7 +238,7 @@ TEST_F(task_access, died_dumpable)
 	EXPECT_ALL_AS(USER, 0);
 }
 
-/* A target that became another user is not mine any more, alive or dead. */
+/* I lose access to a target that became another user, alive or dead. */
 TEST_F(task_access, another_user)
 {
 	ASSERT_EQ(0, TELL(BECOME, .value = OTHER));
@@ -250,7 +250,7 @@ TEST_F(task_access, another_user)
 	EXPECT_ALL_AS(0, 0);
 }
 
-/* I cannot keep an event on a stranger's task that somebody opened for me. */
+/* I cannot detach an event on another user's task that somebody opened for me. */
 TEST_F(task_access, strangers_task)
 {
 	int fd;
@@ -265,7 +265,7 @@ TEST_F(task_access, strangers_task)
 	EXPECT_EQ(1, registry_count("ids"));
 }
 
-/* Nor on a program with more rights than I have, though I opened it before that was run. */
+/* The same if I opened it before the task executed a setuid program. */
 TEST_F(task_access, setuid_program_opened_before)
 {
 	int fd = event_open(&self->attr, self->target.tid, variant->cpu, -1, 0);
@@ -283,7 +283,7 @@ TEST_F(task_access, setuid_program_opened_before)
 	EXPECT_LT(0, detach(fd));
 }
 
-/* Nor join what is a stranger's with an event of mine. */
+/* I cannot join another user's session with my event. */
 TEST_F(task_access, strangers_id)
 {
 	struct target mine;
@@ -299,7 +299,7 @@ TEST_F(task_access, strangers_id)
 	EXPECT_LT(0, detach(fd));
 }
 
-/* Who adds an event to my group shows it to me. */
+/* An event that somebody adds to my group is readable to me. */
 TEST_F(task_access, through_a_group)
 {
 	int leader = event_open(&self->attr, self->target.tid, variant->cpu, -1, 0), sibling;
@@ -314,7 +314,7 @@ TEST_F(task_access, through_a_group)
 	EXPECT_ALL_AS(USER, 0);
 }
 
-/* Whoever is root in a container has no right to the tasks outside. */
+/* Root in a user namespace has no right to the tasks outside. */
 TEST_F(task_access, user_namespace)
 {
 	int fd;
@@ -332,7 +332,7 @@ TEST_F(task_access, user_namespace)
 	EXPECT_LT(0, detach(fd));
 }
 
-/* And the owner, as root in one, no more than with a fresh event: nothing. */
+/* The owner, as root in a user namespace, has no access, and cannot open such an event. */
 TEST_F(task_access, owner_in_user_namespace)
 {
 	ASSERT_EQ(0, become(0));
@@ -357,7 +357,7 @@ FIXTURE(shared)
 	int			other;
 };
 
-/* Events of tasks of two users write to one buffer, which the administrator brought about */
+/* Events of tasks of two users write to one buffer, set up by the administrator */
 FIXTURE_SETUP(shared)
 {
 	registry_setup(_metadata, &self->registry);
@@ -384,7 +384,7 @@ FIXTURE_TEARDOWN_PARENT(shared)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* My event has a buffer, which the administrator lets the other write to. */
+/* The administrator lets the other event write to the buffer of mine. */
 static int share(int fd, int other)
 {
 	void *base = mmap(NULL, (1 + PAGES) * getpagesize(), PROT_READ | PROT_WRITE,
@@ -394,7 +394,7 @@ static int share(int fd, int other)
 	       become(0) ?: result(ioctl(other, PERF_EVENT_IOC_SET_OUTPUT, fd));
 }
 
-/* A stranger's task does not get into a session of mine through a buffer. */
+/* Another user's task cannot enter my session through a buffer. */
 TEST_F(shared, alive)
 {
 	ASSERT_EQ(0, share(self->fd, self->other));
@@ -407,7 +407,7 @@ TEST_F(shared, alive)
 	EXPECT_LT(0, detach(self->fd));
 }
 
-/* The stranger's task being dead does not make it mine. */
+/* The same after that task has exited. */
 TEST_F(shared, dead)
 {
 	ASSERT_EQ(0, share(self->fd, self->other));
@@ -422,7 +422,31 @@ TEST_F(shared, dead)
 	EXPECT_LT(0, detach(self->fd));
 }
 
-/* With both in the session, it is not mine to read. */
+/* A buffer that two events of mine share is not mine to map once a stranger's writes to it. */
+TEST_F(shared, third_joins)
+{
+	size_t size = (1 + PAGES) * getpagesize();
+	int second, view;
+
+	self->id = DETACH(self->fd, .buffer_pages = PAGES);
+	ASSERT_LT(0, self->id);
+	second = event_open(&self->attr, self->target.tid, 0, -1, 0);
+	ASSERT_LE(0, second);
+	ASSERT_EQ(0, ioctl(second, PERF_EVENT_IOC_SET_OUTPUT, self->fd));
+	ASSERT_EQ(self->id, DETACH(second, .id = self->id, .member = 1));
+	view = reopen_instance(self->id, 0);
+	ASSERT_LE(0, view);
+	ASSERT_EQ(0, munmap(mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0), size));
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, ioctl(self->other, PERF_EVENT_IOC_SET_OUTPUT, self->fd));
+	ASSERT_EQ(self->id, DETACH(self->other, .id = self->id, .member = 2));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0));
+	EXPECT_EQ(EACCES, errno);
+}
+
+/* With both in the session, I cannot read it. */
 TEST_F(shared, both_persistent)
 {
 	size_t size = (1 + PAGES) * getpagesize();
@@ -438,7 +462,7 @@ TEST_F(shared, both_persistent)
 	ASSERT_EQ(self->id, DETACH(self->other, .id = self->id, .member = 1));
 
 	EXPECT_ALL_AS(USER, -EACCES);
-	/* Nor through a view from before */
+	/* Nor through a view that was opened before */
 	ASSERT_EQ(0, become(USER));
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0));
 	EXPECT_EQ(EACCES, errno);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: what is left of an event when its target is gone.
+ * Persistent perf events: tombstones, the remains of an event whose target has exited.
  */
 #include "persistent_task.h"
 
@@ -91,7 +91,7 @@ FIXTURE_TEARDOWN_PARENT(tombstone)
 	ASSERT_LT(0, self->id);								\
 } while (0)
 
-/* Exactly @n, where that can be said, else at least as many */
+/* Exactly @n, where the event is exact, else at least @n */
 #define EXPECT_COUNT(n, counted) do {			\
 	__u64 _n = (n), _counted = (counted);		\
 							\
@@ -103,7 +103,7 @@ FIXTURE_TEARDOWN_PARENT(tombstone)
 #define END_TARGET()									\
 	ASSERT_TRUE(variant->killed ? target_kill(&self->target) : target_end(&self->target))
 
-/* What was counted when the target ended stays to be read. */
+/* The final count can be read after the target has exited. */
 TEST_F(tombstone, count)
 {
 	struct answer a;
@@ -125,7 +125,7 @@ TEST_F(tombstone, count)
 	EXPECT_EQ(self->target.tid, a.instances[0].pid);
 }
 
-/* The number of the dead opens it no longer; a process that lives goes on as it was. */
+/* The pid of a dead task no longer opens the event; a live process is not affected. */
 TEST_F(tombstone, pid_is_free)
 {
 	SET_UP();
@@ -139,7 +139,7 @@ TEST_F(tombstone, pid_is_free)
 	EXPECT_COUNT(0, count(reopen(self->id)));
 }
 
-/* Times stay with the count, and stand still. */
+/* The times are kept with the count, and stand still. */
 TEST_F(tombstone, times)
 {
 	__u64 values[3] = {}, again[3] = {};
@@ -159,7 +159,7 @@ TEST_F(tombstone, times)
 	EXPECT_EQ(0, memcmp(values, again, sizeof(values)));
 }
 
-/* Children's counts are in it: of those that went before, and of those still there. */
+/* Children's counts are included, whether they exited before the target or live on. */
 TEST_F(tombstone, children)
 {
 	int times = variant->inherit ? 3 : 1, child;
@@ -183,7 +183,7 @@ TEST_F(tombstone, children)
 	EXPECT_COUNT(variant->inherit ? 4 * N : N, count(self->fd));
 }
 
-/* It is attached like any other, and is gone when I close it. */
+/* A tombstone can be attached, and is gone when I close it. */
 TEST_F(tombstone, attach)
 {
 	SET_UP();
@@ -199,7 +199,7 @@ TEST_F(tombstone, attach)
 	EXPECT_COUNT(N, count(self->fd));
 }
 
-/* Nothing starts it again. */
+/* Nothing can start a tombstone again. */
 TEST_F(tombstone, stays_dead)
 {
 	struct target other = target_start(PROCESS);
@@ -225,7 +225,7 @@ TEST_F(tombstone, stays_dead)
 	EXPECT_EQ(before, count(self->fd));
 }
 
-/* Its time to live ends it like any other. */
+/* The time to live ends a tombstone. */
 TEST_F(tombstone, time_to_live)
 {
 	struct answer a;
@@ -242,7 +242,7 @@ TEST_F(tombstone, time_to_live)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_EXPIRED, a.info.ended);
 }
 
-/* What samples gets a buffer, unless several CPUs would write to it at once. */
+/* A sampling event gets a buffer, unless several CPUs would write to it at once. */
 TEST_F(tombstone, default_buffer)
 {
 	bool none = !variant->one_cpu && variant->inherit;
@@ -262,7 +262,7 @@ TEST_F(tombstone, default_buffer)
 	}
 }
 
-/* The target makes N samples in its buffer, itself and by a child, and is gone */
+/* The target and a child of it make N samples in the buffer, and exit */
 #define SAMPLE_AND_END() do {							\
 	struct answer _a;							\
 	__u64 _head;								\
@@ -285,7 +285,7 @@ TEST_F(tombstone, default_buffer)
 	ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, PROT_READ));	\
 } while (0)
 
-/* Its buffer can be read when it is dead, and says how far. */
+/* The buffer can be read after the target has exited, up to its head. */
 TEST_F(tombstone, buffer)
 {
 	int samples = variant->cycles ? 1 : variant->inherit ? N : N / 2;
@@ -301,7 +301,7 @@ TEST_F(tombstone, buffer)
 	EXPECT_EQ(PAGES, a.info.buffer_pages);
 }
 
-/* So can a loop. */
+/* The same for an overwrite buffer. */
 TEST_F(tombstone, loop)
 {
 	int samples = variant->cycles ? 1 : variant->inherit ? N : N / 2;
@@ -318,7 +318,7 @@ TEST_F(tombstone, loop)
 	EXPECT_NE(0, a.info.flags & PERF_PERSISTENT_OVERWRITE);
 }
 
-/* Who waits for more is told that there will be none. */
+/* A poller is told that no more records will come. */
 TEST_F(tombstone, poll)
 {
 	struct pollfd p = { .events = POLLIN };
@@ -352,7 +352,7 @@ static bool sleeps_in_ppoll(pid_t pid)
 	return name_end && !strncmp(name_end, ") S", 3);
 }
 
-/* Who sleeps until there is more is woken when the last task that it is on is gone. */
+/* A sleeping poller is woken when the last task of the event exits. */
 TEST_F(tombstone, wakes_sleeper)
 {
 	struct pollfd p = { .events = POLLIN };
@@ -363,7 +363,7 @@ TEST_F(tombstone, wakes_sleeper)
 		return;
 
 	self->attr.wakeup_events = 4 * N;
-	/* Cycles pass as long as it lives. */
+	/* Cycles are counted as long as it lives. */
 	if (variant->cycles)
 		self->attr.sample_period = 1ULL << 40;
 	SET_UP();
@@ -377,7 +377,7 @@ TEST_F(tombstone, wakes_sleeper)
 	ASSERT_LE(0, sleeper);
 	if (!sleeper) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		/* At the end of a time it would look once more, without having been woken. */
+		/* A time-out would make it look again without having been woken. */
 		_exit(ppoll(&p, 1, NULL, NULL) == 1 && p.revents & POLLHUP ? 0 : 1);
 	}
 	ASSERT_TRUE(eventually(sleeps_in_ppoll(sleeper)));

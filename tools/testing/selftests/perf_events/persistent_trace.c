@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: marks, changes and gaps are events that others can count
- * and sample, or the session itself.
+ * Persistent perf events: tracepoints for marks, changes and gaps, which other
+ * events and the session itself can count and sample.
  */
 #include <signal.h>
 
@@ -18,8 +18,8 @@
 #define TOO_LONG	(PERF_PERSISTENT_MARK_MAX + 1)
 
 /*
- * What a tracepoint reports, of an instance, of a session or a member (its number
- * + 1), or of a mark (the offset of the text, and its size << 16)
+ * Fields of a tracepoint for an instance, for a session or a member (its number +
+ * 1), or for a mark (the offset of the text, and its size << 16)
  */
 struct report {
 	__u32			common[2];
@@ -70,8 +70,8 @@ static void ring_copy(struct ring *r, __u64 pos, void *to, size_t size)
 }
 
 /*
- * What was reported to a buffer since I looked last: how often, and the last one.
- * A sample is a header, the size of the report, and the report.
+ * The number of reports in a buffer since the last call, and the last one. A
+ * sample is a header, the size of the report, and the report.
  */
 static unsigned int ring_reports(struct ring *r, struct report *last)
 {
@@ -93,7 +93,7 @@ static unsigned int ring_reports(struct ring *r, struct report *last)
 	return n;
 }
 
-/* An event on each CPU that counts and samples what a tracepoint reports */
+/* An event on each CPU that counts and samples a tracepoint */
 struct watch {
 	int			fds[CPUS];
 	struct ring		rings[CPUS];
@@ -118,7 +118,7 @@ static int watch_open(struct watch *w, const char *name)
 	return 0;
 }
 
-/* What is reported of one session */
+/* Watch the reports about one session */
 static int watch_session(struct watch *w, int id)
 {
 	char filter[32];
@@ -131,7 +131,7 @@ static int watch_session(struct watch *w, int id)
 	return err;
 }
 
-/* How often it was reported since I looked last, if what is counted is what is sampled */
+/* The number of reports since the last call, if count and samples agree */
 static unsigned int watch_reports(struct watch *w, struct report *last)
 {
 	__u64 counted = 0;
@@ -200,7 +200,7 @@ FIXTURE_TEARDOWN_PARENT(trace)
 	EXPECT_EQ(_member, self->last.member);	\
 } while (0)
 
-/* I am told of each instance that is detached, once, and of none that was refused. */
+/* Each instance that is detached is reported once, and no refused one. */
 TEST_F(trace, detach)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -227,7 +227,7 @@ TEST_F(trace, detach)
 	EXPECT_REPORTS(0);
 }
 
-/* And of each that is attached. */
+/* Each instance that is attached is reported. */
 TEST_F(trace, attach)
 {
 	WATCH("persistent_attach");
@@ -241,7 +241,7 @@ TEST_F(trace, attach)
 	EXPECT_REPORTS(0);
 }
 
-/* That a session, or a member, is enabled is reported once, however many instances there are. */
+/* Enabling a session or a member is reported once, whatever its number of instances. */
 TEST_F(trace, enable)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -259,7 +259,7 @@ TEST_F(trace, enable)
 	EXPECT_REPORTS(0);
 }
 
-/* The same for what is disabled. */
+/* The same for disabling. */
 TEST_F(trace, disable)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -277,7 +277,7 @@ TEST_F(trace, disable)
 	EXPECT_REPORTS(0);
 }
 
-/* The first who holds it is reported, not those who join in. */
+/* The first hold is reported, further ones are not. */
 TEST_F(trace, hold)
 {
 	int other = reopen(self->id);
@@ -299,7 +299,7 @@ TEST_F(trace, hold)
 	EXPECT_REPORTS(0);
 }
 
-/* And the last who gives it up, however he ends. */
+/* The last release is reported, however the holder ends. */
 TEST_F(trace, release)
 {
 	int other = reopen(self->id), member = reopen(self->id);
@@ -329,7 +329,7 @@ TEST_F(trace, release)
 	EXPECT_REPORTS(0);
 }
 
-/* When the time of a session is over, that is reported once, and not if it was given more. */
+/* The end of a session's time is reported once, and not if the time was extended. */
 TEST_F(trace, expire)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -349,7 +349,7 @@ TEST_F(trace, expire)
 	EXPECT_SESSION(self->id, 0);
 }
 
-/* What is changed is reported once, with all that was asked for, and not if it was refused. */
+/* SET is reported once, with all its changes, and not if it was refused. */
 TEST_F(trace, set)
 {
 	const __u32 both = PERF_PERSISTENT_SET_NAME | PERF_PERSISTENT_SET_TTL;
@@ -381,7 +381,7 @@ TEST_F(trace, set)
 	EXPECT_REPORTS(0);
 }
 
-/* A mark is reported once with its text, whatever else is asked for, or not at all. */
+/* A mark is reported once with its text, whatever the other changes, or not at all. */
 TEST_F(trace, mark)
 {
 	static const __u32 others[] = { 0, PERF_PERSISTENT_SET_TTL, PERF_PERSISTENT_SET_DISABLE };
@@ -403,7 +403,7 @@ TEST_F(trace, mark)
 	EXPECT_REPORTS(0);
 }
 
-/* That its CPU goes and comes is reported each time to all who watch there, old and new. */
+/* CPU hotplug is reported each time to all events there, old and new. */
 TEST_F(trace, offline_and_online)
 {
 	static const char * const names[] = { "persistent_offline", "persistent_online" };
@@ -446,7 +446,7 @@ TEST_F(trace, offline_and_online)
 	}
 }
 
-/* A session that has all of them as members, on each CPU */
+/* Members of a session for all tracepoints, on each CPU */
 enum {
 	DETACHED, ATTACHED, WENT, CAME, ENABLED, DISABLED, HELD, RELEASED, EXPIRED, CHANGED,
 	MARKED, NAMES
@@ -497,7 +497,7 @@ FIXTURE_TEARDOWN_PARENT(own)
 	EXPECT_EQ(self->id, self->last.id);						\
 } while (0)
 
-/* What I mark is in the session's own buffer, with its id and my text. */
+/* A mark is in the session's own buffer, with its id and my text. */
 TEST_F(own, mark)
 {
 	char text[TOO_LONG];
@@ -515,7 +515,7 @@ TEST_F(own, mark)
 	EXPECT_OWN(CHANGED, 2);
 }
 
-/* It is there before anything else that I ask for has the session stand still. */
+/* The mark is written before other changes of the same call, such as hold. */
 TEST_F(own, mark_and_hold)
 {
 	ASSERT_EQ(0, SET(self->view, .mark = addr("here"),
@@ -524,7 +524,7 @@ TEST_F(own, mark_and_hold)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_HELD, state_of(self->view));
 }
 
-/* What is no text is refused, and nothing else that I ask for is done. */
+/* An invalid text is refused, and none of the other changes is made. */
 TEST_F(own, bad_mark)
 {
 	const __u32 flags = PERF_PERSISTENT_SET_MARK | PERF_PERSISTENT_SET_DISABLE;
@@ -546,7 +546,7 @@ TEST_F(own, bad_mark)
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->view));
 }
 
-/* To mark takes the right to control: not the one to read, nor the one to hold. */
+/* To mark takes the right to control, not just to read or to hold. */
 TEST_F(own, right_to_mark)
 {
 	__u32 bits;
@@ -562,7 +562,7 @@ TEST_F(own, right_to_mark)
 	}
 }
 
-/* It has the end of what it counts as a record, and the beginning. */
+/* Records in its own buffer show when the session is disabled and enabled. */
 TEST_F(own, stops_and_starts)
 {
 	int i;
@@ -584,7 +584,7 @@ TEST_F(own, stops_and_starts)
 	}
 }
 
-/* It has each gap of each of its instances as a record, at its beginning and at its end. */
+/* Records show the beginning and end of each gap of each instance. */
 TEST_F(own, gaps)
 {
 	int i;
@@ -601,7 +601,7 @@ TEST_F(own, gaps)
 	}
 }
 
-/* It has each instance that comes and goes as a record, itself as well. */
+/* Records show each instance that joins and leaves, the tracepoints' own as well. */
 TEST_F(own, comes_and_goes)
 {
 	int fd = self->members[ATTACHED].fds[0];
@@ -616,7 +616,7 @@ TEST_F(own, comes_and_goes)
 	EXPECT_EQ(ATTACHED, self->last.nr);
 }
 
-/* And that its time is over, for who has it still mapped. */
+/* The end of its time is recorded, too, for those who still map the buffer. */
 TEST_F(own, expires)
 {
 	ASSERT_EQ(0, SET(self->view, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: how long they live.
+ * Persistent perf events: time to live.
  */
 #include <poll.h>
 
@@ -69,7 +69,7 @@ static int set_ttl(int fd, __u64 ttl)
 	return SET(fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = ttl);
 }
 
-/* Until an id that was made now with that time to live would be over, and is */
+/* Wait as long as a new session with that time to live exists */
 static bool wait_for(__u64 ttl)
 {
 	int id = DETACH(open_event(CLOCK, false), .ttl = ttl);
@@ -77,7 +77,7 @@ static bool wait_for(__u64 ttl)
 	return id > 0 && eventually(!registry_has(id));
 }
 
-/* I am told how long it has to live, and it gets less. */
+/* I am told the remaining time to live, and it decreases. */
 TEST_F(ttl, counts_down)
 {
 	char path[64];
@@ -94,7 +94,7 @@ TEST_F(ttl, counts_down)
 	EXPECT_LT(0, read_number(path));
 }
 
-/* When the time is over it ends, without anybody. */
+/* When the time is over, the session ends by itself. */
 TEST_F(ttl, ends)
 {
 	self->id = DETACH(self->fd, .ttl = SOON);
@@ -106,7 +106,7 @@ TEST_F(ttl, ends)
 	EXPECT_EQ(0, registry_count("events"));
 }
 
-/* It does not end before. */
+/* The session does not end before. */
 TEST_F(ttl, not_before)
 {
 	__u64 start = now_ns();
@@ -116,7 +116,7 @@ TEST_F(ttl, not_before)
 	EXPECT_LE(start + 4 * SOON, now_ns());
 }
 
-/* It ends though I have it open: it does not count any more, and I am told why. */
+/* The session ends though I have it open: the count stops, and I am told why. */
 TEST_F(ttl, ends_while_open)
 {
 	struct pollfd p = { .events = POLLIN };
@@ -151,7 +151,19 @@ TEST_F(ttl, ends_while_open)
 	EXPECT_STREQ("", a.info.name);
 }
 
-/* How many samples were lost until then I can ask after that. */
+/* A file that sends me signals can be closed after the end, with nothing left behind. */
+TEST_F(ttl, ends_with_signals)
+{
+	signal(SIGIO, SIG_IGN);
+	ASSERT_EQ(0, fcntl(self->fd, F_SETOWN, getpid()));
+	ASSERT_EQ(0, fcntl(self->fd, F_SETFL, O_ASYNC));
+	self->id = detach(self->fd);
+	ASSERT_EQ(0, set_ttl(self->fd, SOON));
+	ASSERT_TRUE(eventually(!registry_has(self->id)));
+	EXPECT_EQ(0, fcntl(self->fd, F_SETFL, 0));
+}
+
+/* The number of lost samples can be read after the end. */
 TEST_F(ttl, lost_until_its_end)
 {
 	struct answer before, a;
@@ -169,7 +181,7 @@ TEST_F(ttl, lost_until_its_end)
 	EXPECT_EQ(before.info.self.lost, a.info.self.lost);
 }
 
-/* What I attached in time has not ended, and is not asked any more. */
+/* An event that I attached in time does not expire, and QUERY refuses it. */
 TEST_F(ttl, attached_is_not_ended)
 {
 	struct answer a;
@@ -180,7 +192,7 @@ TEST_F(ttl, attached_is_not_ended)
 	EXPECT_EQ(-EINVAL, query(self->fd, &a));
 }
 
-/* What has ended cannot begin again. */
+/* An expired event cannot be enabled again. */
 TEST_F(ttl, ended_for_good)
 {
 	self->id = DETACH(self->fd, .ttl = 1);
@@ -190,7 +202,7 @@ TEST_F(ttl, ended_for_good)
 	EXPECT_EQ(0, registry_count("ids"));
 }
 
-/* Who waits for data is woken when none will come. */
+/* A poller is woken when the session expires. */
 TEST_F(ttl, wakes_who_polls)
 {
 	struct pollfd p = {};
@@ -205,7 +217,7 @@ TEST_F(ttl, wakes_who_polls)
 	EXPECT_GT(start + PATIENCE_MS * 1000000ULL, now_ns());
 }
 
-/* What I have mapped I am told of as well, can read on, and its contents stay. */
+/* A mapped event hangs up, too, and the mapping keeps its records, readable. */
 TEST_F(ttl, ends_while_mapped)
 {
 	struct ring *r = &self->ring;
@@ -237,7 +249,7 @@ TEST_F(ttl, ends_while_mapped)
 	EXPECT_EQ(head, ring_head(r));
 }
 
-/* I can give it more time ... */
+/* I can extend the time ... */
 TEST_F(ttl, extended)
 {
 	self->id = DETACH(self->fd, .ttl = 10 * SOON);
@@ -247,7 +259,7 @@ TEST_F(ttl, extended)
 	EXPECT_TRUE(registry_has(self->id));
 }
 
-/* ... or all the time there is ... */
+/* ... or remove the limit ... */
 TEST_F(ttl, removed)
 {
 	self->id = DETACH(self->fd, .ttl = 10 * SOON);
@@ -257,7 +269,7 @@ TEST_F(ttl, removed)
 	EXPECT_TRUE(registry_has(self->id));
 }
 
-/* ... or less, or a limit where there was none. */
+/* ... or shorten the time, or set a limit where there was none. */
 TEST_F(ttl, shortened)
 {
 	self->id = detach(self->fd);
@@ -266,7 +278,7 @@ TEST_F(ttl, shortened)
 	EXPECT_TRUE(eventually(!registry_has(self->id)));
 }
 
-/* An event that I attached in time goes on when the time is over. */
+/* An event that I attached in time goes on after the time is over. */
 TEST_F(ttl, attached_in_time)
 {
 	__u64 before;
@@ -280,7 +292,7 @@ TEST_F(ttl, attached_in_time)
 	EXPECT_LE(before + N, count(self->fd));
 }
 
-/* All instances end together, whenever they came. */
+/* All instances end together, whenever they joined. */
 TEST_F(ttl, whole_id)
 {
 	int fd = open_event(FAULTS, false), sibling;
@@ -297,7 +309,7 @@ TEST_F(ttl, whole_id)
 	EXPECT_EQ(-EINVAL, attach(sibling));
 }
 
-/* A time to live that is over at once is one too. */
+/* The shortest time to live is valid; the session ends at once. */
 TEST_F(ttl, at_once)
 {
 	int i, id;
@@ -310,7 +322,7 @@ TEST_F(ttl, at_once)
 	EXPECT_TRUE(eventually(!registry_count("ids")));
 }
 
-/* Who sees that it is gone can have its name. */
+/* When the session is gone, its name is free. */
 TEST_F(ttl, name_is_free)
 {
 	for (int i = 0; i < 100; i++) {
@@ -321,7 +333,7 @@ TEST_F(ttl, name_is_free)
 	}
 }
 
-/* An event that has ended in my hands takes no other period. */
+/* The period of an expired event that I have open cannot be set. */
 TEST_F(ttl, period_after_its_end)
 {
 	struct perf_event_attr attr = sampling_attr(variant->event);
@@ -336,7 +348,7 @@ TEST_F(ttl, period_after_its_end)
 	EXPECT_EQ(-ENODEV, event_ioctl(self->fd, PERF_EVENT_IOC_PERIOD, &period));
 }
 
-/* Nobody can have more time than there is. */
+/* A time to live beyond the clock's range is refused. */
 TEST_F(ttl, too_long)
 {
 	EXPECT_EQ(-EINVAL, DETACH(self->fd, .ttl = -1ULL));
@@ -345,7 +357,7 @@ TEST_F(ttl, too_long)
 	EXPECT_LT(0, DETACH(self->fd, .ttl = 1000000 * HOUR));
 }
 
-/* While it is set up it is marked so, until I say that it is done. */
+/* A session is marked as uncommitted until I commit it. */
 TEST_F(ttl, commit)
 {
 	struct answer a;
@@ -364,7 +376,7 @@ TEST_F(ttl, commit)
 	EXPECT_EQ(0, ttl_left(self->fd));
 }
 
-/* If I am killed while I set it up, nothing of it stays for long. */
+/* If I am killed during the set-up, the session ends soon. */
 TEST_F(ttl, killed_while_setting_up)
 {
 	__u64 start = now_ns();
@@ -387,7 +399,7 @@ FIXTURE(user)
 	int			fd;
 };
 
-/* A user who gets no more than 100 s */
+/* A user who is limited to 100 s */
 FIXTURE_SETUP(user)
 {
 	registry_setup(_metadata, &self->registry);
@@ -404,7 +416,7 @@ FIXTURE_TEARDOWN_PARENT(user)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* A user's events end by themselves after the longest time, if he says nothing. */
+/* A user's session gets the longest time to live by default. */
 TEST_F(user, default_is_the_longest)
 {
 	ASSERT_LT(0, detach(self->fd));
@@ -412,7 +424,7 @@ TEST_F(user, default_is_the_longest)
 	EXPECT_LT(90 * SEC, ttl_left(self->fd));
 }
 
-/* attr.persistent gives no more than that. */
+/* The same for attr.persistent. */
 TEST_F(user, persistent_at_open)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
@@ -425,7 +437,7 @@ TEST_F(user, persistent_at_open)
 	EXPECT_LT(90 * SEC, ttl_left(fd));
 }
 
-/* He can have just as much, and less. */
+/* A user can have exactly the longest time, and less. */
 TEST_F(user, up_to_the_longest)
 {
 	EXPECT_LT(0, DETACH(self->fd, .ttl = 100 * SEC));
@@ -435,7 +447,7 @@ TEST_F(user, up_to_the_longest)
 	EXPECT_LT(90 * SEC, ttl_left(self->fd));
 }
 
-/* More he cannot have, nor be rid of the limit. */
+/* A user cannot exceed or remove the limit. */
 TEST_F(user, not_longer)
 {
 	EXPECT_EQ(-EINVAL, DETACH(self->fd, .ttl = 100 * SEC + 1));
@@ -448,7 +460,7 @@ TEST_F(user, not_longer)
 	EXPECT_LT(0, ttl_left(self->fd));
 }
 
-/* The administrator can give him more. */
+/* The administrator can give a user's session more time. */
 TEST_F(user, given_more)
 {
 	ASSERT_LT(0, detach(self->fd));
@@ -457,7 +469,7 @@ TEST_F(user, given_more)
 	EXPECT_LT(100 * SEC, ttl_left(self->fd));
 }
 
-/* What has ended does not count against him. */
+/* An expired session does not count against its user. */
 TEST_F(user, quota_is_given_back)
 {
 	int i;

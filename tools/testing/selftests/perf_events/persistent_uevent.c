@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: what uevents tell of a session, and when.
+ * Persistent perf events: contents of a session's uevents.
  */
 #include <sys/socket.h>
 
@@ -37,7 +37,7 @@ FIXTURE_TEARDOWN_PARENT(uevent)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* The text of a variable in a message, or NULL; the message is a row of texts. */
+/* The value of a variable in a message, a row of strings, or NULL. */
 static const char *variable(const char *msg, int len, const char *key)
 {
 	size_t n = strlen(key);
@@ -60,7 +60,7 @@ static bool is_about(const char *msg, int len, int id)
 	       path && atoi(strrchr(path, '/') + 1) == id;
 }
 
-/* Wait for the next uevent of a session: its action. */
+/* Wait for the next uevent of a session; returns its action. */
 static const char *next_uevent(int sock, int id, char *name)
 {
 	static char msg[4096];
@@ -85,7 +85,7 @@ static const char *next_uevent(int sock, int id, char *name)
 #define EXPECT_UEVENT(id, what)		\
 	EXPECT_STREQ(what, next_uevent(self->sock, id, self->name))
 
-/* It tells that it is there, what it is called, that its mode changes and that it is gone. */
+/* Uevents report that a session is added, renamed, changed in mode, and removed. */
 TEST_F(uevent, life)
 {
 	int fd = event_open(&self->attr, -1, pin(0), -1, 0);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: each who opens one has a window, a read format and
- * news of his own.
+ * Persistent perf events: each view has a count, a read format and wake-ups of
+ * its own.
  */
 #include <poll.h>
 #include <signal.h>
 
 #include "persistent.h"
 
-/* Of a group, with 24 bytes each more than 64 KiB */
+/* A group with 24 bytes per event exceeds 64 KiB */
 #define LARGE		2800
 #define N	100
 #define PAGES	4
@@ -61,7 +61,7 @@ static int window(int fd, unsigned int cmd)
 	return event_ioctl(fd, cmd, NULL);
 }
 
-/* I see all that was counted since the session began, whenever I come. */
+/* I see the count since the session began, whenever I open it. */
 TEST_F(view, from_the_start)
 {
 	int first = reopen(self->id);
@@ -74,7 +74,7 @@ TEST_F(view, from_the_start)
 	EXPECT_EQ(2 * N, count(reopen(self->id)));
 }
 
-/* If I want to, I begin at 0 when I say so, stop, and go on. */
+/* A view opened as disabled counts from 0, between enable and disable. */
 TEST_F(view, window)
 {
 	int fd = view_disabled(self->id, 0);
@@ -93,7 +93,7 @@ TEST_F(view, window)
 	EXPECT_EQ(2 * N, count(fd));
 }
 
-/* Saying it twice changes nothing. */
+/* Enabling or disabling twice changes nothing. */
 TEST_F(view, twice)
 {
 	int fd = view_disabled(self->id, 0);
@@ -111,7 +111,7 @@ TEST_F(view, twice)
 	EXPECT_EQ(2 * N, count(fd));
 }
 
-/* I can go back to 0, be it that I count or not. */
+/* I can reset the view's count to 0, enabled or not. */
 TEST_F(view, reset)
 {
 	int fd = reopen(self->id);
@@ -130,7 +130,7 @@ TEST_F(view, reset)
 	EXPECT_EQ(N, count(fd));
 }
 
-/* Nothing that I do to my window changes the event, or what others see. */
+/* My view's count changes neither the event nor the counts of others. */
 TEST_F(view, independent)
 {
 	static const unsigned int cmds[] = {
@@ -152,7 +152,7 @@ TEST_F(view, independent)
 	EXPECT_EQ(n, count(other));
 }
 
-/* So many count at the same time, each from when it began. */
+/* Many views count at the same time, each from its own start. */
 TEST_F(view, many)
 {
 	int fds[VIEWS], i;
@@ -166,7 +166,7 @@ TEST_F(view, many)
 		EXPECT_EQ((VIEWS - i) * N, count(fds[i]));
 }
 
-/* My window does not turn on what is off, and stands still with it. */
+/* A view of a disabled event stands still, and does not enable it. */
 TEST_F(view, disabled_event)
 {
 	int fd = view_disabled(self->id, 0);
@@ -181,7 +181,7 @@ TEST_F(view, disabled_event)
 	EXPECT_EQ(N, count(fd));
 }
 
-/* A copy of the descriptor has the same window, here and in a child. */
+/* A copy of the descriptor has the same count, here and in a child. */
 TEST_F(view, copies)
 {
 	int fd = view_disabled(self->id, 0), copy = dup(fd);
@@ -201,7 +201,7 @@ TEST_F(view, copies)
 	EXPECT_EQ(N, count(fd));
 }
 
-/* What I saw stays when the event is attached, and when its time is over. */
+/* A view keeps its count when the event is attached, and when it expires. */
 TEST_F(view, after_the_end)
 {
 	int fd = view_disabled(self->id, 0);
@@ -217,7 +217,7 @@ TEST_F(view, after_the_end)
 	EXPECT_EQ(2 * N, count(fd));
 }
 
-/* I read as I asked for, whatever the event was opened with. */
+/* I choose the read format, whatever the event was opened with. */
 TEST_F(view, read_formats)
 {
 	__u64 values[8], format, event_id = 0;
@@ -248,7 +248,7 @@ TEST_F(view, read_formats)
 	EXPECT_EQ(-EINVAL, VIEW(self->id, 0, .read_format = PERF_FORMAT_MAX));
 }
 
-/* The times stand still with my window, and go on when the count goes back to 0. */
+/* A view's times stand still with its count, and go on when the count is reset. */
 TEST_F(view, times)
 {
 	int fd = VIEW(self->id, 0, .disabled = 1, .read_format = TIMES);
@@ -272,7 +272,7 @@ TEST_F(view, times)
 	EXPECT_EQ(0, memcmp(before, after, sizeof(before)));
 }
 
-/* What many programs set without meaning it is not held against me. */
+/* Attr bits that many programs set as a habit are accepted. */
 TEST_F(view, lenient)
 {
 	EXPECT_LE(0, VIEW(self->id, 0, .exclude_guest = 1));
@@ -286,7 +286,7 @@ TEST_F(view, lenient)
 			  .wakeup_events = self->attr.wakeup_events));
 }
 
-/* Nobody gets another event than there is. */
+/* Attr fields that would change the event are refused. */
 TEST_F(view, strict)
 {
 	EXPECT_EQ(-EOPNOTSUPP, VIEW(self->id, 0, .exclude_kernel = 1));
@@ -300,7 +300,7 @@ TEST_F(view, strict)
 	EXPECT_EQ(-EOPNOTSUPP, VIEW(self->id, 0, .freq = 1, .sample_freq = 1));
 }
 
-/* A program that knows nothing of sessions counts with one as with any event. */
+/* A program that knows nothing of sessions counts with a view as with any event. */
 TEST_F(view, stock_client)
 {
 	struct perf_event_attr attr = {
@@ -328,7 +328,7 @@ TEST_F(view, stock_client)
 	EXPECT_LE(values[2], values[1]);
 }
 
-/* What belongs to the session I cannot change as if it were mine. */
+/* A view cannot change what belongs to the session. */
 TEST_F(view, not_mine)
 {
 	struct perf_event_query_bpf bpf = {};
@@ -359,7 +359,7 @@ static int ready(int fd)
 	return poll(&p, 1, 0) ? p.revents : 0;
 }
 
-/* I hear of news myself, whatever my window, and without a buffer there are none. */
+/* A view gets its own wake-ups, enabled or not, and none without a buffer. */
 TEST_F(view, poll)
 {
 	int mine = view_disabled(self->id, 0), other = reopen(self->id);
@@ -377,7 +377,7 @@ TEST_F(view, poll)
 	EXPECT_EQ(none, ready(mine));
 }
 
-/* How much was lost is the same for all, and no window begins without it. */
+/* The number of lost samples is the same in all views, also in later ones. */
 TEST_F(view, lost)
 {
 	int early = VIEW(self->id, 0, .read_format = PERF_FORMAT_LOST), late;
@@ -427,7 +427,7 @@ FIXTURE_TEARDOWN_PARENT(group)
 	registry_teardown(_metadata, &self->registry);
 }
 
-/* I read a group at once through its leader, as I asked for, and not through the others. */
+/* The leader's view reads the group, in the format that I chose; siblings' views do not. */
 TEST_F(group, read_formats)
 {
 	__u64 values[16], format;
@@ -464,7 +464,7 @@ TEST_F(group, read_formats)
 	EXPECT_EQ(_n, _values[3]);						\
 } while (0)
 
-/* My window is one for the whole group. */
+/* Enabling, disabling and resetting a group view apply to the whole group. */
 TEST_F(group, window)
 {
 	int fd = VIEW(self->id, 0, .read_format = PERF_FORMAT_GROUP, .disabled = 1);
@@ -484,7 +484,7 @@ TEST_F(group, window)
 	EXPECT_EQ(3 * N, count(reopen_instance(self->id, 2)));
 }
 
-/* When an event leaves the group, the windows of the others stay what they were. */
+/* When an event leaves the group, the views of the others do not change. */
 TEST_F(group, sibling_closed)
 {
 	struct perf_event_attr attr = event_attr(FAULTS);
@@ -515,7 +515,7 @@ TEST_F(group, sibling_closed)
 	EXPECT_GT(50 * N, values[2]);
 }
 
-/* A group is larger than what read(2) would ever copy, if nobody opened it to be read as one. */
+/* A group opened without PERF_FORMAT_GROUP can outgrow read(2): its group views get -E2BIG. */
 TEST_F(group, too_large)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events with inherit_stat on several CPUs write the counts of a child that exits to the
- * buffers of all of them, and each buffer has each child once for each event.
+ * Events with inherit_stat on several CPUs write the counts of a child that exits to all
+ * of their buffers, and each buffer has each child once for each event.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,8 +20,8 @@
 #include "kselftest_harness.h"
 
 #define CPUS		2
-#define EVENTS		64	/* with the same buffer */
-#define CHILDREN	400	/* on each CPU at most, for which there is room */
+#define EVENTS		64	/* all with the same buffer */
+#define CHILDREN	400	/* at most, on each CPU; they fit into the buffer */
 #define SECONDS		8
 #define PAGES		1024
 
@@ -38,7 +38,7 @@ static int event_open(int cpu)
 		.size		= sizeof(attr),
 		.config		= PERF_COUNT_SW_PAGE_FAULTS,
 		.read_format	= PERF_FORMAT_ID,
-		/* READ keeps tasks from swapping contexts, and so the event with this one. */
+		/* PERF_SAMPLE_READ keeps tasks from swapping contexts: this one keeps its event. */
 		.sample_type	= PERF_SAMPLE_TID | PERF_SAMPLE_READ,
 		.sample_id_all	= 1,
 		.inherit	= 1,
@@ -76,14 +76,14 @@ static bool pin(int cpu)
 	return !sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* It has counts on both CPUs, and exits on one. */
+/* Count on both CPUs, and exit on one. */
 static void visit_both(int cpu)
 {
 	if (!pin(!cpu) || !pin(cpu))
 		_exit(1);
 }
 
-/* Has children, one after the other, for a while. */
+/* Fork children, one after the other, for a while. */
 static void have_children(int cpu, int *exits)
 {
 	time_t end = time(NULL) + SECONDS;
@@ -104,7 +104,7 @@ static void have_children(int cpu, int *exits)
 	_exit(0);
 }
 
-/* What there is of records of children, or -1 if there is something that is none */
+/* The number of READ records, or -1 if there are other records */
 static int ring_count(struct ring *ring)
 {
 	__u64 pos = 0, head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);

@@ -155,7 +155,7 @@ TEST_F(restart, refresh)
 			TH_LOG("Nothing is counted after refresh %d", round);
 		}
 
-		/* It is disabled as soon as the interrupt that does so has come. */
+		/* It is disabled as soon as the interrupt for that has come. */
 		for (i = 0; i < TRIES; i++) {
 			before = count;
 			variant->overflow();
@@ -216,7 +216,7 @@ FIXTURE_SETUP(throttle)
 
 	self->leader = -1;
 	self->sibling = -1;
-	/* Without a limit in percent the rate cannot be set. */
+	/* The rate can be set only with a limit in percent. */
 	self->old_percent = sysctl(MAX_PERCENT, 25);
 	self->old_rate = sysctl(SAMPLE_RATE, 1000);
 	if (self->old_rate < 0)
@@ -250,8 +250,8 @@ TEST_F(throttle, sleep)
 
 	for (round = 0; round < 50; round++) {
 		/*
-		 * The leader has more samples than are allowed: it is throttled
-		 * for most of each tick, but not as soon as the task is awake.
+		 * The leader has more samples than allowed: it is throttled for
+		 * most of each tick, but not just after the task wakes.
 		 */
 		period = 250 * NSEC_PER_USEC;
 		ASSERT_EQ(0, ioctl(self->leader, PERF_EVENT_IOC_PERIOD, &period));
@@ -262,7 +262,7 @@ TEST_F(throttle, sleep)
 			 start.tv_nsec + (10000 + 700 * (round % 7)) * NSEC_PER_USEC);
 		usleep(1000);
 
-		/* No more samples: it is not throttled again, and not to be unthrottled. */
+		/* No more samples: it is neither throttled nor unthrottled again. */
 		period = 100 * NSEC_PER_SEC;
 		ASSERT_EQ(0, ioctl(self->leader, PERF_EVENT_IOC_PERIOD, &period));
 		ASSERT_EQ(sizeof(before), read(self->sibling, &before, sizeof(before)));

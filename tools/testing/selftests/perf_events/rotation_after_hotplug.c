@@ -86,7 +86,7 @@ FIXTURE(rotation_after_hotplug)
 	long old_interval;
 };
 
-/* Find a PMU with events of which only one fits on it: those of software all do. */
+/* Find a PMU on which only one of the events fits; software PMUs fit all. */
 static bool find_pmu(struct _test_data_rotation_after_hotplug *self)
 {
 	DIR *dir = opendir(DEVICES);
@@ -142,11 +142,11 @@ FIXTURE_TEARDOWN(rotation_after_hotplug)
 	if (self->old_interval < 0)
 		return;
 	put_number(self->interval, self->old_interval);
-	/* Whatever made the test end */
+	/* However the test ended */
 	put_number(self->online, 1);
 }
 
-/* Events that are opened when their CPU is back get their turns there. */
+/* Events that are opened when their CPU is back take turns there. */
 TEST_F_TIMEOUT(rotation_after_hotplug, back, 60)
 {
 	double start, end;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A task that reads an event into memory that never comes, or gives such memory to an
- * ioctl of it, does not stop others who use events on that CPU.
+ * A task that reads an event into memory that never comes, or passes such memory to
+ * an ioctl of it, does not block others that use events on that CPU.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -74,7 +74,7 @@ FIXTURE(stalled_memory)
 	int		other;
 };
 
-/* @request is 0 for read(2); @ret is what a page of zeroes leads to, or -errno. */
+/* @request is 0 for read(2); @ret is the result with a page of zeroes, or -errno. */
 FIXTURE_VARIANT(stalled_memory)
 {
 	__u64		read_format;
@@ -137,7 +137,7 @@ FIXTURE_TEARDOWN(stalled_memory)
 	EXPECT_EQ(variant->ret, self->stalled.ret);
 }
 
-/* Whether a child exits soon, and with 0 */
+/* True if a child exits soon, and with 0 */
 static bool succeeds(pid_t pid)
 {
 	time_t end = time(NULL) + SECONDS;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Two software events that count the same get samples of their own.
+ * Two software events that count the same get their own samples.
  */
 #define _GNU_SOURCE
 #include <stddef.h>
@@ -90,7 +90,7 @@ FIXTURE_TEARDOWN(sw_samples)
 	close(self->fd[1]);
 }
 
-/* Each sample has the id of its event, and is of the size that its attributes say. */
+/* Each sample has the id of its event, and the size that its attr implies. */
 TEST_F(sw_samples, own)
 {
 	struct sample {

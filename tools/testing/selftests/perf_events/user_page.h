@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * User memory that holds up whoever accesses it
+ * User memory that blocks whoever accesses it
  */
 #ifndef _PERF_EVENTS_USER_PAGE_H
 #define _PERF_EVENTS_USER_PAGE_H
@@ -14,7 +14,7 @@
 
 #include <linux/userfaultfd.h>
 
-/* A page that nobody will ever fill, or only through the file, which polls when it is accessed */
+/* A page that is filled through the file, or never; the file is readable once it is accessed */
 static inline void *page_that_never_comes(int *uffd)
 {
 	struct uffdio_api api = { .api = UFFD_API };

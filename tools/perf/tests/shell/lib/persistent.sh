@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# What the tests of persistent events share
+# Helpers for the tests of persistent events
 
 err=0
 name="perf-$$-test"
@@ -11,7 +11,7 @@ prog="$dir/prog"
 
 cp /bin/true "$prog"
 
-# What else a test takes back in the end, it says itself.
+# A test that has more to restore overrides this.
 take_back() {
 	:
 }
@@ -33,7 +33,7 @@ trap_cleanup() {
 }
 trap trap_cleanup EXIT TERM INT
 
-# need WHAT COMMAND...: the tests end here if it fails
+# need WHAT COMMAND...: skip the tests if the command fails
 need() {
 	what=$1
 	shift
@@ -52,7 +52,7 @@ need_tracepoints() {
 	need "this perf has no tracepoints" perf check feature -q libtraceevent
 }
 
-# begin TEXT: what the test shows a person who repeats it by hand
+# begin TEXT: start a test; TEXT describes it to the reader of the output
 begin() {
 	test=$1
 	failed=
@@ -72,12 +72,12 @@ skip() {
 	echo "$test: $1 [Skipped]"
 }
 
-# must COMMAND...: it succeeds
+# must COMMAND...: expect it to succeed
 must() {
 	"$@" > "$dir/out" 2>&1 || fail "'$*' fails: $(cat "$dir/out")"
 }
 
-# must_succeed TEXT COMMAND...: status 0 and an output with TEXT
+# must_succeed TEXT COMMAND...: expect status 0 and TEXT in the output
 must_succeed() {
 	text=$1
 	shift
@@ -90,7 +90,7 @@ must_succeed() {
 	fi
 }
 
-# must_fail TEXT COMMAND...: a status that is not 0 and a message with TEXT
+# must_fail TEXT COMMAND...: expect a failure and TEXT in the output
 must_fail() {
 	text=$1
 	shift
@@ -103,12 +103,12 @@ must_fail() {
 	fi
 }
 
-# The last command said as well
+# and_says TEXT: expect TEXT in the last output as well
 and_says() {
 	grep -q -e "$1" "$dir/out" || fail "it does not say '$1' but '$(cat "$dir/out")'"
 }
 
-# Replace what is a value by V, strings by S, until one is left of valid JSON.
+# Reduce strings to S, values to V, until valid JSON is a single V.
 json_is_valid() {
 	{
 		tr '\n\t' '  ' < "$1"
@@ -124,7 +124,7 @@ json_is_valid() {
 		t reduce' | grep -qx V
 }
 
-# wait_for COMMAND...: until it succeeds, or for half a minute
+# wait_for COMMAND...: repeat it until it succeeds, for half a minute at most
 wait_for() {
 	tries=300
 	until "$@"
@@ -135,7 +135,7 @@ wait_for() {
 	done
 }
 
-# free_counters: of CPU 0, into $free; without any the test is skipped
+# free_counters: set $free to those of CPU 0; skip the test if there are none
 free_counters() {
 	perf persistent list --counters > "$dir/out" 2>&1 || {
 		skip "$(cat "$dir/out")"
@@ -145,7 +145,7 @@ free_counters() {
 	free=$(awk '$1 == 0 { print $3 }' "$dir/out")
 }
 
-# repeat NUMBER EVENT: as -e takes it
+# repeat NUMBER EVENT: print a list for -e
 repeat() {
 	printf '%s' "$2"
 	i=1
@@ -156,12 +156,12 @@ repeat() {
 	done
 }
 
-# as_nobody COMMAND...: an ordinary user, without any capability
+# as_nobody COMMAND...: run it as an unprivileged user
 as_nobody() {
 	su -s /bin/sh nobody -c "$*"
 }
 
-# Whatever it is, the kernel counts one exec for each time.
+# The kernel counts one exec for each program.
 run_programs() {
 	i=0
 	while [ $i -lt "$1" ]
@@ -171,7 +171,7 @@ run_programs() {
 	done
 }
 
-# stop [NAME]...
+# stop [NAME]...: stop sessions
 stop() {
 	[ $# -gt 0 ] || set -- "$name"
 	must perf persistent stop "$@"
