@@ -13,7 +13,7 @@
  *
  * CAP_PERFMON overrides the mode. If a session was created without it, the
  * caller must also be allowed to open the events now: one instance to read it,
- * all of them to control the session. If it was created with the capability,
+ * or all if it shows others, and all to control or hold. If it was created with the capability,
  * the mode alone decides; it is 0 until a process with the capability sets it.
  */
 #include <linux/init.h>
@@ -293,11 +293,12 @@ int perf_persistent_control_begin(struct perf_persistent_session *session, unsig
 	int err;
 
 	do {
+		/* Before the check; pairs with perf_persistent_instance_insert(), set_session(). */
 		seq = smp_load_acquire(&session->rights_seq);
 		err = perf_persistent_may_change(session, right);
 		if (!err)
 			err = perf_persistent_control_lock(session, seq);
-	} while (err == -EAGAIN);
+	} while (err > 0);
 
 	return err;
 }
@@ -344,7 +345,8 @@ int perf_persistent_may_use(struct perf_event *event, unsigned int right)
 
 /*
  * Check that a view whose rights were checked at @generation of the session may map the
- * buffer of its event, to which others may have come since.
+ * buffer of its event. If the event shows others, any instance that joined later may be one
+ * of them.
  */
 bool perf_persistent_may_map(struct perf_event *event, u64 generation)
 {

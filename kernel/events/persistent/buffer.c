@@ -251,6 +251,7 @@ struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 n
  * -EBUSY    the buffer of another session, or a discard buffer with several writable
  *           mappings
  * -EPERM    no more memory can be locked
+ * -ENOMEM   more pages than can be mapped
  * -ENOBUFS  the buffer has ended meanwhile: try again
  */
 int perf_persistent_buffer_pin(struct perf_event *event, struct perf_persistent_session *session,
@@ -302,9 +303,8 @@ void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *
 	}
 
 	/*
-	 * Same order as in perf_mmap_close(), on which perf_mmap() relies. Take
-	 * the mutex even if mappings are left: a failing perf_mmap() takes a count
-	 * of 1 to mean that the buffer is its own, and uncharges it.
+	 * Same order as in perf_mmap_close(), on which perf_mmap() relies. The
+	 * mutex keeps perf_mmap() from adding a mapping before the count is 0.
 	 */
 	scoped_guard(mutex, &event->mmap_mutex) {
 		if (!refcount_dec_not_one(&event->mmap_count))

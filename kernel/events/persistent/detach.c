@@ -2,7 +2,7 @@
 /*
  * Persistent perf events: DETACH and ATTACH.
  *
- * Everything is allocated before a lock is taken.
+ * Everything is allocated before the context of the event is locked.
  */
 #include <linux/cleanup.h>
 #include <linux/fs.h>

@@ -110,7 +110,8 @@ struct perf_persistent_name {
  * @control:	   serializes joining, attaching and SET; see perf_persistent_mutex
  *
  * @kobj, @id and @created do not change; everything else is protected by
- * perf_persistent_mutex, and @nr_holds changes under @control as well.
+ * perf_persistent_mutex. @nr_holds and @rights_seq change under @control as well;
+ * @needs, @next_instance and @rights_seq are also read without a lock.
  */
 struct perf_persistent_session {
 	struct kobject			kobj;
@@ -235,7 +236,7 @@ struct perf_persistent_holder {
  */
 extern struct mutex perf_persistent_mutex;
 
-/* Each file calls only functions of the files above it. */
+/* Each file calls only functions of the files above it, but sysfs.c asks for the origin. */
 
 /* registry.c */
 struct perf_persistent_session *perf_persistent_session_get(u32 id);
@@ -389,7 +390,8 @@ static inline u64 perf_persistent_generation(const struct perf_persistent_sessio
 
 /*
  * Lock perf_persistent_session::control. Rights are checked before, since that may wait for
- * exec() of a target: returns -EAGAIN if they may have changed since @seq was read.
+ * exec() of a target. Returns 0, 1 if they may have changed since @seq was read: check again,
+ * or -ERESTARTSYS.
  */
 static inline int perf_persistent_control_lock(struct perf_persistent_session *session, u32 seq)
 {
@@ -400,7 +402,7 @@ static inline int perf_persistent_control_lock(struct perf_persistent_session *s
 		return 0;
 	mutex_unlock(&session->control);
 
-	return -EAGAIN;
+	return signal_pending(current) ? -ERESTARTSYS : 1;
 }
 
 /* Call a tracepoint of the class persistent_instance. */

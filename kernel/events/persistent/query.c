@@ -56,7 +56,6 @@ static enum perf_event_state family_state(struct perf_event *event)
 	if (state != PERF_EVENT_STATE_EXIT && state != PERF_EVENT_STATE_DEAD)
 		return state;
 
-	/* A child that exits leaves the list at once. */
 	guard(mutex)(&event->child_mutex);
 
 	child = list_first_entry_or_null(&event->child_list, struct perf_event, child_list);
@@ -64,7 +63,10 @@ static enum perf_event_state family_state(struct perf_event *event)
 	return child ? READ_ONCE(child->state) : state;
 }
 
-/* State of an event that was detached, as user space sees it: enum perf_persistent_state */
+/*
+ * State of an event that was detached, as user space sees it: enum perf_persistent_state.
+ * Takes perf_event::child_mutex.
+ */
 u32 perf_persistent_state(struct perf_event *event)
 {
 	enum perf_event_state state = family_state(event);
@@ -430,7 +432,7 @@ static int fill_answer(struct query_answer *a, struct perf_event *event, u32 roo
 	return err;
 }
 
-/* For a file of the session: what sysfs shows to anybody, and the readable instances */
+/* For a file of the session: its fields, and all instances, of which some may not be readable */
 static int fill_session_answer(struct query_answer *a, struct perf_persistent_session *session,
 			       u32 room)
 {

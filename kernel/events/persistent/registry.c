@@ -30,6 +30,7 @@ struct perf_persistent_session *perf_persistent_session_get(u32 id)
 
 	guard(mutex)(&perf_persistent_mutex);
 
+	session = xa_load(&perf_persistent_sessions, id);
 	if (!session || !perf_persistent_session_lives(session))
 		return NULL;
 	kobject_get(&session->kobj);
@@ -280,7 +281,8 @@ int perf_persistent_registry_link(struct perf_persistent_session *session,
 
 	inst->session = session;
 	inst->member = member;
-	inst->nr = session->next_instance++;
+	inst->nr = session->next_instance;
+	WRITE_ONCE(session->next_instance, inst->nr + 1);
 	xa_store(&session->instances, inst->nr, inst, GFP_NOWAIT);
 	session->nr_instances++;
 	atomic_inc(&session->nr_unfinished);

@@ -148,7 +148,7 @@ static unsigned int set_right(const struct perf_persistent_session *session,
 	if (c->set.flags == PERF_PERSISTENT_SET_HOLD)
 		return PERF_PERSISTENT_HOLD;
 
-	/* As for files, the owner can always change the mode. */
+	/* As for files, the owner needs no right to change the mode; may_set_mode() does the rest. */
 	if (c->set.flags == PERF_PERSISTENT_SET_MODE && is_owner(session))
 		return 0;
 
@@ -337,6 +337,7 @@ static int set_session(struct perf_persistent_session *session, struct perf_pers
 		session->gid = c->gid;
 	if (set->flags & PERF_PERSISTENT_SET_MODE)
 		session->mode = set->mode;
+	/* After the new rights; pairs with where they are checked. */
 	if (set->flags & (PERF_PERSISTENT_SET_UID | PERF_PERSISTENT_SET_GID |
 			  PERF_PERSISTENT_SET_MODE))
 		smp_store_release(&session->rights_seq, session->rights_seq + 1);
@@ -454,9 +455,10 @@ static int change_session(struct perf_persistent_session *session, struct perf_p
 	int err;
 
 	do {
+		/* Before the check; pairs with perf_persistent_instance_insert(), set_session(). */
 		seq = smp_load_acquire(&session->rights_seq);
 		err = may_set(session, c) ?: perf_persistent_control_lock(session, seq);
-	} while (err == -EAGAIN);
+	} while (err > 0);
 	if (err)
 		return err;
 	err = change_locked(session, c);

@@ -58,7 +58,7 @@ struct perf_persistent_view {
 	u64				read_format;
 	const struct cred		*cred;
 	u64				generation;
-	bool				attached;
+	unsigned int			attached;
 	struct perf_persistent_holder	holder;
 	struct mutex			lock;	/* fields below */
 	bool				enabled;
@@ -455,7 +455,7 @@ static long view_attach(struct perf_persistent_view *view, unsigned int cmd, uns
 		return -EINVAL;
 
 	err = perf_persistent_ioctl(&view->holder, event, cmd, arg);
-	if (err || xchg(&view->attached, true))
+	if (err || xchg(&view->attached, 1))
 		perf_persistent_put_user(event);
 
 	return err;
@@ -528,9 +528,6 @@ static int view_mmap(struct file *file, struct vm_area_struct *vma)
 	struct file *map_file;
 	int err = 0;
 
-	if (!perf_persistent_may_map(view->event, view->generation))
-		return -EACCES;
-
 	/* Moving data_tail needs control: it decides which records others see. */
 	if (!READ_ONCE(view->attached) || perf_persistent_instance_of(view->event))
 		err = perf_persistent_may_use(view->event, PERF_PERSISTENT_CONTROL);
@@ -538,6 +535,8 @@ static int view_mmap(struct file *file, struct vm_area_struct *vma)
 	if (err && ((vma->vm_flags & VM_WRITE) || (!view->event->persistent->ended &&
 						   !perf_persistent_instance_of(view->event))))
 		return err;
+	if (!perf_persistent_may_map(view->event, view->generation))
+		return -EACCES;
 	if (!(vma->vm_flags & VM_WRITE))
 		vm_flags_clear(vma, VM_MAYWRITE);
 

@@ -260,7 +260,7 @@ TEST_F(kinds, target_dies)
 	char c;
 
 	if (!variant->task)
-		return;
+		SKIP(return, "the event has no target task");
 
 	ASSERT_EQ(0, pipe(go));
 	child = fork();

@@ -218,7 +218,7 @@ TEST_F(samples, hand_over_at_once)
 	int i, fd;
 
 	if (variant->task)
-		return;
+		SKIP(return, "the driver loses samples when it switches tasks");
 	DETACH_IT();
 	REOPEN_IT();
 	ASSERT_EQ(0, ring_map(&self->ring, self->fd, PAGES, RW));
