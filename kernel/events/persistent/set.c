@@ -148,7 +148,7 @@ static unsigned int set_right(const struct perf_persistent_session *session,
 	if (c->set.flags == PERF_PERSISTENT_SET_HOLD)
 		return PERF_PERSISTENT_HOLD;
 
-	/* As for files, the owner needs no right to change the mode; may_set_mode() does the rest. */
+	/* As for files, the owner needs no right to change the mode. */
 	if (c->set.flags == PERF_PERSISTENT_SET_MODE && is_owner(session))
 		return 0;
 
@@ -337,10 +337,11 @@ static int set_session(struct perf_persistent_session *session, struct perf_pers
 		session->gid = c->gid;
 	if (set->flags & PERF_PERSISTENT_SET_MODE)
 		session->mode = set->mode;
-	/* After the new rights; pairs with where they are checked. */
 	if (set->flags & (PERF_PERSISTENT_SET_UID | PERF_PERSISTENT_SET_GID |
-			  PERF_PERSISTENT_SET_MODE))
+			  PERF_PERSISTENT_SET_MODE)) {
+		/* After the new rights; pairs with where they are checked. */
 		smp_store_release(&session->rights_seq, session->rights_seq + 1);
+	}
 	if (set->flags & PERF_PERSISTENT_SET_TTL)
 		perf_persistent_session_arm(session, set->ttl);
 
