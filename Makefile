@@ -107,15 +107,15 @@ installed: deps tree ## Install, use, upgrade and remove such packages on Debian
 
 # perf, the selftests and the new files are those of the newest base, for any base.
 tree: room ## Make or update the kernel tree with the series as a branch, in the build folder
-	@$(if $(BASE),BASE= LINUX= scripts/series tree)
-	@scripts/series tree
+	@$(if $(BASE),BASE= LINUX= scripts/tree make)
+	@scripts/tree make
 
 refresh: ## Write that branch back into patches/ and the new files
-	@scripts/series refresh
+	@scripts/tree refresh
 
 port: room ## Port the changes of the newest base's series to BASE
-	@BASE= LINUX= scripts/series tree
-	@scripts/series port
+	@BASE= LINUX= scripts/tree make
+	@scripts/tree port
 
 deps: room ## Install the Debian packages that are missing
 	@scripts/deps $(MORE)

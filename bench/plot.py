@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The plot of bench/table, as SVG"""
+"""The plot of bench/table.py, as SVG"""
 from math import log
 
 WIDTH, HEIGHT = 960, 570

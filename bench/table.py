@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Make the table and the plot of the figures that bench/run measured: bench/table FOLDER
+"""Make the table and the plot of the figures that bench/run measured: bench/table.py FOLDER
 
 Writes results.md and results.svg beside this file and the table into the README, and
 prints it. Fails if a row is not what it must be and has no reason in REASONS.

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Compare object code and struct perf_event with the base's: bench/objects BUILD ARCH
+"""Compare object code and struct perf_event with the base's: bench/objects.py BUILD ARCH
 
 Prints a line for each kernel (base, ours, off: ours without the feature): its name and the
 bytes of code in the files that the series touches. Then the bytes by which the struct
