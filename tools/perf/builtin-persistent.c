@@ -17,7 +17,7 @@ static const struct {
 	const char	*usage;
 } persistent_cmds[] = {
 	{ "list", persistent_cmd__list,
-	  "perf persistent list [[-v] [-j]|-x <separator>|--counters] [<name|id>...]\n"
+	  "perf persistent list [[-v] [-j]|-x <separator>] [<name|id>...]|--counters\n"
 	  "                                                         show sessions, their state and events",
 	},
 	{ "read", persistent_cmd__read,

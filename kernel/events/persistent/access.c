@@ -91,26 +91,34 @@ unsigned int perf_persistent_needs(struct perf_event *event)
 	}
 }
 
-/*
- * Check the access to the target of an event. For a dead target, its last
- * credentials and dumpability decide.
- */
-static int may_open_target(struct task_struct *task)
+/* perf_event_open() finds a target by its pid: it must have one in the caller's namespace. */
+static bool is_visible(struct perf_event *event, struct task_struct *task)
 {
-	bool allowed;
-	int err;
+	const struct perf_persistent_instance *inst;
 
-	/*
-	 * Keep exec() from changing the credentials of the target meanwhile. They are
-	 * checked as perf_event_open() checks them for events without sigtrap.
-	 */
-	err = down_read_interruptible(&task->signal->exec_update_lock);
-	if (err)
-		return err;
-	allowed = perfmon_capable() || ptrace_may_access(task, PTRACE_MODE_READ_REALCREDS);
-	up_read(&task->signal->exec_update_lock);
+	guard(mutex)(&perf_persistent_mutex);
 
-	return allowed ? 0 : -EACCES;
+	/* A dead task has no pid any more, but its instance has. */
+	inst = perf_persistent_instance_of(event);
+
+	return inst && inst->pid ? pid_vnr(inst->pid) : task_pid_vnr(task);
+}
+
+/*
+ * Check the access to the target of an event, as perf_event_open() does for events without
+ * sigtrap. For a dead target, its last credentials and dumpability decide.
+ *
+ * perf_event_open() keeps the target from exec() until the new event is in its context. This
+ * event is there already: if exec() takes the right away, it ends the event before the new
+ * program runs.
+ */
+static int may_open_target(struct perf_event *event, struct task_struct *task)
+{
+	if (perfmon_capable())
+		return 0;
+
+	return is_visible(event, task) && ptrace_may_access(task, PTRACE_MODE_READ_REALCREDS) ?
+	       0 : -EACCES;
 }
 
 /* As perf_event_allow(), but without -EPERM, which means locked memory for DETACH */
@@ -121,13 +129,13 @@ int perf_persistent_allow(unsigned int needs)
 	return err == -EPERM ? -EACCES : err;
 }
 
-/* Check that the caller could open an event afresh; may wait for exec() of the target. */
+/* Check that the caller could open an event afresh: 0, -EACCES, or an error of a security module. */
 int perf_persistent_may_open(struct perf_event *event)
 {
 	struct task_struct *target = perf_persistent_target(event);
 	int err = perf_persistent_allow(perf_persistent_needs(event));
 
-	return err || !target ? err : may_open_target(target);
+	return err || !target ? err : may_open_target(event, target);
 }
 
 /* PERF_NEED_* of the events that write to @rb, but are not in @session */
@@ -213,6 +221,12 @@ bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 	return (mode & right) == right;
 }
 
+/* Check whether the mode alone decides what the caller may do. */
+bool perf_persistent_is_delegated(const struct perf_persistent_session *session)
+{
+	return (session->flags & PERF_PERSISTENT_PRIVILEGED) && !perfmon_capable();
+}
+
 static int session_allow(const struct perf_persistent_session *session, unsigned int mask)
 {
 	return perf_persistent_allow(READ_ONCE(session->needs) & mask);
@@ -259,7 +273,7 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 		return session_allow(session, ~0U);
 
 	/* Lockdown also restricts users to whom the session is delegated. */
-	if (session->flags & PERF_PERSISTENT_PRIVILEGED)
+	if (perf_persistent_is_delegated(session))
 		return session_allow(session, PERF_NEED_REGS);
 
 	if (!shows_others(event))
@@ -280,7 +294,7 @@ int perf_persistent_may_change(struct perf_persistent_session *session, unsigned
 	if (perfmon_capable())
 		return session_allow(session, ~0U);
 
-	if (session->flags & PERF_PERSISTENT_PRIVILEGED)
+	if (perf_persistent_is_delegated(session))
 		return 0;
 
 	return may_open_all(session);
@@ -289,16 +303,18 @@ int perf_persistent_may_change(struct perf_persistent_session *session, unsigned
 /* Lock perf_persistent_session::control, with these rights; errors as above, or -ERESTARTSYS. */
 int perf_persistent_control_begin(struct perf_persistent_session *session, unsigned int right)
 {
-	u32 seq;
 	int err;
 
-	do {
-		/* Before the check; pairs with perf_persistent_instance_insert(), set_session(). */
-		seq = smp_load_acquire(&session->rights_seq);
-		err = perf_persistent_may_change(session, right);
-		if (!err)
-			err = perf_persistent_control_lock(session, seq);
-	} while (err > 0);
+	/* Callers without the right do not get to wait for it, and keep nobody waiting. */
+	if (!perf_persistent_mode_allows(session, right))
+		return -EACCES;
+	/* Others may hold it for long, if the session has many instances. */
+	if (mutex_lock_interruptible(&session->control))
+		return -ERESTARTSYS;
+
+	err = perf_persistent_may_change(session, right);
+	if (err)
+		mutex_unlock(&session->control);
 
 	return err;
 }
@@ -323,21 +339,19 @@ bool perf_persistent_may_open_session(struct perf_persistent_session *session)
  * event is in no session.
  *
  * Access to the target was checked when the caller opened the event, or its group leader.
- * It cannot be checked here: exec() takes mmap_lock and ctx::mutex inside exec_update_lock.
  */
 int perf_persistent_may_use(struct perf_event *event, unsigned int right)
 {
 	struct perf_persistent_session *session = perf_persistent_session_of(event);
 	int err = -EACCES;
-	bool delegated;
 
 	if (!session)
 		return err;
 
 	/* If the session is delegated, only the mode and lockdown decide. */
-	delegated = (session->flags & PERF_PERSISTENT_PRIVILEGED) && !perfmon_capable();
 	if (perf_persistent_mode_allows(session, right))
-		err = session_allow(session, delegated ? PERF_NEED_REGS : ~0U);
+		err = session_allow(session, perf_persistent_is_delegated(session) ?
+					     PERF_NEED_REGS : ~0U);
 	kobject_put(&session->kobj);
 
 	return err;

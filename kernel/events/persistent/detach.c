@@ -7,6 +7,7 @@
 #include <linux/cleanup.h>
 #include <linux/fs.h>
 #include <linux/sched/signal.h>
+#include <linux/security.h>
 #include <linux/slab.h>
 
 #include <trace/events/perf_persistent.h>
@@ -482,8 +483,13 @@ int perf_persistent_opened(struct perf_event *event, const struct perf_event_att
 			return err;
 	}
 
-	return attr->persistent ?
-	       perf_persistent_ioctl_detach(event, PERF_EVENT_IOC_DETACH, 0) : 0;
+	if (!attr->persistent)
+		return 0;
+
+	/* As ioctl() checks it */
+	err = security_perf_event_write(event);
+
+	return err ?: perf_persistent_ioctl_detach(event, PERF_EVENT_IOC_DETACH, 0);
 }
 
 /* A group is in one session, whose @control keeps further siblings from joining. */

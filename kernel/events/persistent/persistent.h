@@ -98,7 +98,6 @@ struct perf_persistent_name {
  * @gid:	   group
  * @mode:	   PERF_PERSISTENT_* rights of owner, group and others
  * @needs:	   PERF_NEED_* of all instances that it ever had
- * @rights_seq:	   changes when an instance joins, or the owner, group or mode changes
  * @nr_holds:	   [0]: files that hold all instances; [N + 1]: files that hold
  *		   member N, which may not exist
  * @created:	   CLOCK_BOOTTIME, ns
@@ -110,8 +109,8 @@ struct perf_persistent_name {
  * @control:	   serializes joining, attaching and SET; see perf_persistent_mutex
  *
  * @kobj, @id and @created do not change; everything else is protected by
- * perf_persistent_mutex. @nr_holds and @rights_seq change under @control as well;
- * @needs, @next_instance and @rights_seq are also read without a lock.
+ * perf_persistent_mutex. @nr_holds changes under @control as well; @needs and
+ * @next_instance are also read without a lock.
  */
 struct perf_persistent_session {
 	struct kobject			kobj;
@@ -128,7 +127,6 @@ struct perf_persistent_session {
 	kgid_t				gid;
 	umode_t				mode;
 	unsigned int			needs;
-	u32				rights_seq;
 	u32				nr_holds[PERF_PERSISTENT_MEMBERS + 1];
 	u64				created;
 	atomic_long_t			nr_pages;
@@ -299,6 +297,7 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 bool perf_persistent_may_map(struct perf_event *event, u64 generation);
 int perf_persistent_may_change(struct perf_persistent_session *session, unsigned int right);
 int perf_persistent_may_use(struct perf_event *event, unsigned int right);
+bool perf_persistent_is_delegated(const struct perf_persistent_session *session);
 int perf_persistent_control_begin(struct perf_persistent_session *session, unsigned int right);
 bool perf_persistent_may_open_session(struct perf_persistent_session *session);
 int perf_persistent_check_ttl(u64 *ttl);
@@ -360,6 +359,7 @@ long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct per
 			       unsigned int cmd, unsigned long arg);
 u32 perf_persistent_state(struct perf_event *event);
 void perf_persistent_scrub_attr(struct perf_event_attr *attr, bool is_trace);
+bool perf_persistent_is_tracing(const struct perf_event *event);
 
 /* session_file.c */
 struct file *perf_persistent_session_open(struct perf_persistent_session *session, int f_flags);
@@ -386,23 +386,6 @@ perf_persistent_session_lives(const struct perf_persistent_session *session)
 static inline u64 perf_persistent_generation(const struct perf_persistent_session *session)
 {
 	return (u64)session->id << 32 | READ_ONCE(session->next_instance);
-}
-
-/*
- * Lock perf_persistent_session::control. Rights are checked before, since that may wait for
- * exec() of a target. Returns 0, 1 if they may have changed since @seq was read: check again,
- * or -ERESTARTSYS.
- */
-static inline int perf_persistent_control_lock(struct perf_persistent_session *session, u32 seq)
-{
-	/* Others may hold it for long, if the session has many instances. */
-	if (mutex_lock_interruptible(&session->control))
-		return -ERESTARTSYS;
-	if (seq == READ_ONCE(session->rights_seq))
-		return 0;
-	mutex_unlock(&session->control);
-
-	return signal_pending(current) ? -ERESTARTSYS : 1;
 }
 
 /* Call a tracepoint of the class persistent_instance. */

@@ -107,7 +107,7 @@ void perf_persistent_scrub_attr(struct perf_event_attr *attr, bool is_trace)
 	attr->sig_data = 0;
 }
 
-static bool is_tracing(const struct perf_event *event)
+bool perf_persistent_is_tracing(const struct perf_event *event)
 {
 #ifdef CONFIG_EVENT_TRACING
 	return event->tp_event;
@@ -304,7 +304,7 @@ static void fill_buffer(struct query_answer *a, struct perf_event *event)
 
 static int fill_filter(struct query_answer *a, struct perf_event *event)
 {
-	if (!is_tracing(event))
+	if (!perf_persistent_is_tracing(event))
 		return 0;
 
 	a->filter = ftrace_profile_get_filter(event);
@@ -391,7 +391,7 @@ static int fill_event(struct query_answer *a, struct perf_event *event)
 	if (a->info.self.state >= PERF_PERSISTENT_STATE_EXITED)
 		a->info.ended = a->info.self.state;
 	a->attr = event->persistent->attr;
-	perf_persistent_scrub_attr(&a->attr, is_tracing(event));
+	perf_persistent_scrub_attr(&a->attr, perf_persistent_is_tracing(event));
 	fill_buffer(a, event);
 
 	err = fill_filter(a, event);

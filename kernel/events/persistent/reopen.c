@@ -3,6 +3,7 @@
  * Persistent perf events: perf_event_open() of an event in the registry.
  */
 #include <linux/file.h>
+#include <linux/ptrace.h>
 #include <linux/sched.h>
 #include <linux/security.h>
 
@@ -20,6 +21,27 @@ static struct perf_persistent_instance *choose_instance(struct perf_persistent_s
 	const struct perf_persistent_key key = { .task = task, .cpu = cpu };
 
 	return perf_persistent_instance_lookup(session, &key) ?: ERR_PTR(-ENOENT);
+}
+
+/*
+ * Whether a task is measured is not told to callers who may not access it, unless the session
+ * is delegated to them.
+ */
+static int may_ask_for(struct perf_persistent_session *session, pid_t pid)
+{
+	struct task_struct *task;
+	bool allowed;
+
+	if (pid <= 0 || perfmon_capable() || perf_persistent_is_delegated(session))
+		return 0;
+
+	task = find_get_task_by_vpid(pid);
+	if (!task)
+		return -ESRCH;
+	allowed = ptrace_may_access(task, PTRACE_MODE_READ_REALCREDS);
+	put_task_struct(task);
+
+	return allowed ? 0 : -EACCES;
 }
 
 static struct perf_persistent_instance *choose_pid(struct perf_persistent_session *session,
@@ -111,7 +133,7 @@ static void tolerate(struct perf_event_attr *attr)
  * Fields that are not the view's own must be 0 or equal to those of the event:
  * a view changes neither what is counted nor the layout of records.
  */
-static int check_attr(const struct perf_event_attr *attr, struct perf_event *event)
+static int check_attr(const struct perf_event_attr *attr, struct perf_event *event, bool delegated)
 {
 	struct perf_event_attr asked = *attr, has = event->persistent->attr;
 	const u64 *a = (const u64 *)&asked, *h = (const u64 *)&has;
@@ -119,6 +141,10 @@ static int check_attr(const struct perf_event_attr *attr, struct perf_event *eve
 	const u32 bits = offsetof(struct perf_event_attr, read_format) / sizeof(u64) + 1;
 
 	BUILD_BUG_ON(sizeof(asked) % sizeof(u64));
+
+	/* The comparison must not tell more than QUERY does. */
+	if (delegated)
+		perf_persistent_scrub_attr(&has, perf_persistent_is_tracing(event));
 
 	if (attr->read_format & ~PERF_PERSISTENT_READ_FORMAT)
 		return -EINVAL;
@@ -156,6 +182,10 @@ static struct file *open_instance(struct perf_persistent_session *session,
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
 		return ERR_PTR(-EACCES);
 
+	err = may_ask_for(session, pid);
+	if (err)
+		return ERR_PTR(err);
+
 	event = get_event(session, attr->config, pid, cpu);
 	if (event == ERR_PTR(-ENOENT) && pid == -1 && cpu != -1)
 		event = get_cgroup_event(session, cpu);
@@ -168,7 +198,7 @@ static struct file *open_instance(struct perf_persistent_session *session,
 	if (!err)
 		err = security_perf_event_read(event);
 	if (!err)
-		err = check_attr(attr, event);
+		err = check_attr(attr, event, perf_persistent_is_delegated(session));
 	file = err ? ERR_PTR(err) : perf_persistent_view_open(event, attr, generation, f_flags);
 	if (IS_ERR(file))
 		put_event(event);

@@ -152,9 +152,6 @@ int perf_persistent_instance_insert(struct perf_persistent_session *session,
 		return err;
 
 	session->needs |= perf_persistent_needs(event);
-	/* After what the rights depend on; pairs with where they are checked. */
-	smp_store_release(&session->rights_seq, session->rights_seq + 1);
-
 	refcount_inc(&event->persistent->users);
 	WRITE_ONCE(event->persistent->detached, true);
 	set_instance(event, inst);

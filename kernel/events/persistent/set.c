@@ -166,16 +166,33 @@ static int set_security(struct perf_persistent_session *session)
 	return err;
 }
 
+static bool ends_sooner(struct perf_persistent_session *session, u64 ttl)
+{
+	u64 left;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	left = perf_persistent_session_time_left(session);
+
+	return ttl && ttl <= left;
+}
+
 /*
  * An owner may end his session even if he may no longer access its targets, for
- * example because one of them executed a setuid program.
+ * example because one of them executed a setuid program. He may not extend it then.
  */
+static bool may_end(struct perf_persistent_session *session, const struct perf_persistent_set *set)
+{
+	return !(set->flags & ~PERF_PERSISTENT_SET_OWN) && is_owner(session) &&
+	       (!(set->flags & PERF_PERSISTENT_SET_TTL) || ends_sooner(session, set->ttl));
+}
+
 static int may_set(struct perf_persistent_session *session, const struct perf_persistent_change *c)
 {
 	unsigned int right = set_right(session, c);
 	int err;
 
-	if (!(c->set.flags & ~PERF_PERSISTENT_SET_OWN) && is_owner(session))
+	if (may_end(session, &c->set))
 		err = perf_persistent_mode_allows(session, right) ? 0 : -EACCES;
 	else
 		err = perf_persistent_may_change(session, right);
@@ -337,11 +354,6 @@ static int set_session(struct perf_persistent_session *session, struct perf_pers
 		session->gid = c->gid;
 	if (set->flags & PERF_PERSISTENT_SET_MODE)
 		session->mode = set->mode;
-	if (set->flags & (PERF_PERSISTENT_SET_UID | PERF_PERSISTENT_SET_GID |
-			  PERF_PERSISTENT_SET_MODE)) {
-		/* After the new rights; pairs with where they are checked. */
-		smp_store_release(&session->rights_seq, session->rights_seq + 1);
-	}
 	if (set->flags & PERF_PERSISTENT_SET_TTL)
 		perf_persistent_session_arm(session, set->ttl);
 
@@ -419,6 +431,13 @@ static void set_trace(struct perf_persistent_session *session,
 	trace_persistent_set(session->id, c->set.member, flags);
 }
 
+/* Wait for software events and tracepoints that are being reported. */
+static void wait_for_reports(const struct perf_persistent_set *set)
+{
+	if (set->flags & PERF_PERSISTENT_SET_STOPS)
+		synchronize_rcu();
+}
+
 static int change_locked(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
 	int err;
@@ -435,12 +454,11 @@ static int change_locked(struct perf_persistent_session *session, struct perf_pe
 	if (c->set.flags & PERF_PERSISTENT_SET_HOLD)
 		perf_persistent_hold(c->holder, session, c->set.member);
 	set_instances(session, c);
-	/* Wait for software events and tracepoints that are being reported. */
-	if (c->set.flags & PERF_PERSISTENT_SET_STOPS)
-		synchronize_rcu();
-	/* After disabled events have stopped */
-	if (c->set.flags & PERF_PERSISTENT_SET_CLEAR)
+	if (c->set.flags & PERF_PERSISTENT_SET_CLEAR) {
+		/* After disabled events have stopped */
+		wait_for_reports(&c->set);
 		set_clear(session, &c->set);
+	}
 	err = set_session(session, c);
 	if (err)
 		return err;
@@ -452,18 +470,24 @@ static int change_locked(struct perf_persistent_session *session, struct perf_pe
 
 static int change_session(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
-	u32 seq;
 	int err;
 
-	do {
-		/* Before the check; pairs with perf_persistent_instance_insert(), set_session(). */
-		seq = smp_load_acquire(&session->rights_seq);
-		err = may_set(session, c) ?: perf_persistent_control_lock(session, seq);
-	} while (err > 0);
-	if (err)
+	/* Callers without the right do not get to wait for it, and keep nobody waiting. */
+	if (!perf_persistent_mode_allows(session, set_right(session, c)))
+		return -EACCES;
+	/* Others may hold it for long, if the session has many instances. */
+	if (mutex_lock_interruptible(&session->control))
+		return -ERESTARTSYS;
+	err = may_set(session, c);
+	if (err) {
+		mutex_unlock(&session->control);
 		return err;
+	}
 	err = change_locked(session, c);
 	mutex_unlock(&session->control);
+
+	/* Without the mutex, as others may wait for it, and some callers may only hold. */
+	wait_for_reports(&c->set);
 
 	/* The old name, or the new one if it was not used */
 	if (c->name) {

@@ -35,11 +35,13 @@ struct perf_persistent_attribute {
 	ssize_t			(*show)(struct perf_persistent_session *session, char *buf);
 };
 
-#define PERF_PERSISTENT_ATTR(_name)					\
+#define PERF_PERSISTENT_ATTR_MODE(_name, _mode)				\
 	static struct perf_persistent_attribute _name##_attr = {	\
-		.attr	= { .name = __stringify(_name), .mode = 0444 },	\
+		.attr	= { .name = __stringify(_name), .mode = _mode },	\
 		.show	= _name##_show,					\
 	}
+
+#define PERF_PERSISTENT_ATTR(_name)	PERF_PERSISTENT_ATTR_MODE(_name, 0444)
 
 /* A file with one value of the session */
 #define SESSION_VALUE(_name, _format, _value)						\
@@ -108,7 +110,8 @@ static ssize_t lost_show(struct perf_persistent_session *session, char *buf)
 
 	return sysfs_emit(buf, "%llu\n", lost);
 }
-PERF_PERSISTENT_ATTR(lost);
+/* When a buffer is full, this counts the events, which takes the right to read. */
+PERF_PERSISTENT_ATTR_MODE(lost, 0400);
 
 static const struct attribute *session_attrs[] = {
 	&name_attr.attr,

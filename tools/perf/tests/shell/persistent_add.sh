@@ -468,6 +468,28 @@ test_limits() {
 	finish
 }
 
+test_many() {
+	begin "Descendants are added and dropped, whatever the limit on open files is at first"
+	start_idle perf stat --persistent="$name" -e $call
+	had=$(instances "$name")
+	rm -f "$dir/many"
+	sh -c "for i in \$(seq 30); do sleep 1000 & echo \$! >> $dir/many; done
+		: > $dir/started; wait" &
+	busy=$!
+	wait_for [ -e "$dir/started" ] || fail "it does not start"
+	must_succeed "measures 31 more threads" \
+		sh -c "ulimit -Sn 16; perf persistent add --descendants --pid $busy $name"
+	must_succeed changed \
+		sh -c "ulimit -Sn 16; perf persistent drop --descendants --pid $busy $name"
+	[ "$(instances "$name")" -eq "$had" ] || fail "not all are dropped"
+	# shellcheck disable=SC2046
+	kill -KILL $(cat "$dir/many")
+	end_busy
+	kill $idle
+	stop
+	finish
+}
+
 # other: make calls after go(), in a process whose pid is $busy
 other() {
 	read -r self _ < /proc/self/stat
@@ -601,6 +623,12 @@ test_setuid() {
 	and_says "pid $busy, exited"
 	grep "pid $busy" "$dir/out" | grep -v ", exited" &&
 		fail "the privileged program is measured"
+	# "true" counts for itself, the instances of the other process are hidden.
+	must_fail "session '$session': [0-9]* of [0-9]* instances may not be read; their counts" \
+		as_nobody perf persistent read "$session"
+	and_says "page-faults:u"
+	must_fail "instances may not be read" as_nobody perf persistent read -A "$session"
+	must perf persistent read "$session"
 	restore
 	end_busy
 	stop "$session"
@@ -608,7 +636,7 @@ test_setuid() {
 }
 
 test_nothing() {
-	begin "What cannot be added as a whole is not added"
+	begin "Adding fails completely or not at all"
 	start_idle perf stat --persistent="$name" -e $call
 	had=$(instances "$name")
 	waiting true
@@ -668,6 +696,7 @@ test_disabled
 test_nothing
 test_interrupted
 test_limits
+test_many
 test_recycled
 test_ended
 test_setuid

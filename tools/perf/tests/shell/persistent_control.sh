@@ -464,6 +464,12 @@ test_no_tracefs() {
 		and_says "^To allow this for one of your groups: mount -o remount,mode=750,gid="
 	done
 	[ -e "$agent" ] && fail "a file was left"
+	for command in "dump -o - $name-own" "stop --dump - $name-own"
+	do
+		must_fail "^cannot write sched:sched_process_exec to a perf.data: cannot read " \
+			as_nobody "perf persistent $command"
+		grep -q PERFILE "$dir/out" && fail "$command: something was written"
+	done
 	must perf persistent dump -o "$dir/data" "$name-own"
 	grep -q "already flushed or consumed" "$dir/out" && fail "$(cat "$dir/out")"
 	must perf persistent set --mode 0602 "$name-own"
@@ -550,7 +556,7 @@ test_users() {
 	must_succeed "^$mine: id [0-9]* enabled" as_nobody perf persistent enable --mine
 	must_succeed "of $mine" as_nobody perf persistent dump -o "$agent" "$mine"
 	echo 2 > $paranoid
-	must_fail "you may no longer open its events (kernel.perf_event_paranoid)" \
+	must_fail "you may no longer open its events (kernel.perf_event_paranoid), or one" \
 		as_nobody perf persistent read "$mine"
 	echo -1 > $paranoid
 	must_fail "cannot stop session" as_nobody perf persistent stop --all

@@ -76,6 +76,16 @@ test_lost() {
 	finish
 }
 
+test_left() {
+	begin "The file that a killed flush left beside the log is used by the next"
+	: > "$log.pos.new"
+	chmod 0 "$log.pos.new"
+	flush
+	[ "$(cd "$dir" && echo log*)" = "log log.pos" ] || fail "there is $(ls "$dir")"
+	rm -f "$log" "$log.pos"
+	finish
+}
+
 test_killed() {
 	begin "However often a flush is killed, nothing is lost and nothing is there twice"
 	stop
@@ -307,6 +317,7 @@ need_tracepoints
 test_flush
 test_room
 test_lost
+test_left
 test_killed
 test_torn_log
 test_refused

@@ -204,6 +204,12 @@ test_counters() {
 		must_succeed "^CPU  HELD  FREE  PMU$" perf persistent list --counters
 		and_says "^  0  "
 		all_counters
+		if { echo 0 > $cpu1; } 2> /dev/null
+		then
+			must_succeed "^  0  " perf persistent list --counters
+			grep -q "^  1  " "$dir/out" && fail "CPU 1 is listed, and is offline"
+			echo 1 > $cpu1
+		fi
 	else
 		must_fail "no hardware PMU" perf persistent list --counters
 	fi
@@ -221,10 +227,13 @@ test_users() {
 	must_fail "CAP_PERFMON" as_nobody perf persistent list --counters
 	echo -1 > $paranoid
 	mine="u65534-$name"
-	must_succeed "^$name .* root  *-  *CPU.* cpu-clock context-switches" \
+	must_succeed "^$name .* root  *-  *CPU.*  -  cpu-clock context-switches" \
 		as_nobody perf persistent list
+	must_succeed ";[0-9]*;;cpu-clock context-switches$" \
+		as_nobody "perf persistent list -x ';' $name"
 	as_nobody perf persistent list -j "$name" > "$dir/out"
-	grep -q -e '"states"' -e '"target"' "$dir/out" && fail "JSON tells: $(cat "$dir/out")"
+	grep -q -e '"states"' -e '"target"' -e '"lost"' "$dir/out" &&
+		fail "JSON tells: $(cat "$dir/out")"
 	must_succeed "details not shown: owned by root.*needs CAP_PERFMON" \
 		as_nobody perf persistent list -v
 	and_says "^    mode ---------, group root$"
@@ -234,7 +243,7 @@ test_users() {
 		as_nobody perf persistent list
 	must_succeed "member 0: context-switches:u" as_nobody perf persistent list -v
 	and_says "^    mode rw-------, group "
-	must_succeed "\"owner\": \"nobody\", \"uid\": 65534, .*\"mode\": \"0600\"" \
+	must_succeed "\"owner\": \"nobody\", \"uid\": 65534, .*\"mode\": \"0600\".*\"lost\": 0" \
 		as_nobody perf persistent list -j
 	stop "$mine"
 	echo "$was_paranoid" > $paranoid

@@ -188,7 +188,7 @@ test_background() {
 }
 
 test_several() {
-	begin "Of several who hold it the last one gives it back"
+	begin "Counters are released by the last holder"
 	begin_to_hold "$name"
 	first=$command
 	begin_to_hold "$name"
@@ -292,7 +292,7 @@ alone() {
 }
 
 test_users() {
-	begin "Who has the right x borrows the counters, and nobody else; the error names the way"
+	begin "Only users with right x can reserve; the error explains how to get it"
 	if ! { [ "$(id -u)" -eq 0 ] && as_nobody true 2> /dev/null; }
 	then
 		skip "needs root and su"

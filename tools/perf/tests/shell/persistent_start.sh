@@ -203,6 +203,17 @@ test_new_cpu() {
 	echo 1 > $cpu1
 	must_succeed "CPU 1, enabled" perf persistent list -v
 	stop
+	echo 0 > $cpu1
+	perf stat --persistent="$name" -a -e cpu-clock sleep 1000 > "$dir/out" 2>&1 &
+	waiting=$!
+	wait_for grep -q "persistent stop" "$dir/out" || fail "it does not start"
+	# shellcheck disable=SC2010
+	ls -l "/proc/$waiting/fd" | grep perf_event && fail "the events stay open in perf"
+	kill $waiting
+	wait $waiting
+	waiting=
+	echo 1 > $cpu1
+	stop
 	finish
 }
 
@@ -446,8 +457,26 @@ test_ttl() {
 	do
 		must_fail "$name,$bad: '$bad'" perf record --persistent="$name,$bad" -e cpu-clock
 	done
+	must perf stat --persistent="$name",ttl=5s,ttl=none -a -e cpu-clock
+	has time_left 0
+	stop
 	must_fail "discard" perf stat --persistent="$name",discard -e cpu-clock
 	must_fail "sideband=" perf stat --persistent="$name",sideband=64 -e cpu-clock
+	finish
+}
+
+test_unprinted() {
+	begin "A session whose name nobody gave and nobody was told is not kept"
+	set -- "$pmu"/ids/*
+	was=$#
+	must_fail "^cannot print the name of the session: No space left on device$" \
+		sh -c "perf stat --persistent -a -e cpu-clock > /dev/full"
+	and_says "^nothing was left running$"
+	set -- "$pmu"/ids/*
+	[ $# -eq $was ] || fail "there are $# sessions and not $was"
+	sh -c "perf stat --persistent=$name -a -e cpu-clock > /dev/full" 2> "$dir/out"
+	exists "$name" || fail "a session with a name does not stay: $(cat "$dir/out")"
+	stop
 	finish
 }
 
@@ -533,21 +562,29 @@ test_refused() {
 	begin "Events that cannot be persistent are refused by name, with the reason"
 	for option in "-o $dir/x" "--switch-output" "--control fd:1" "--max-size 1M" "-r 1" \
 		      "--overwrite" "-B" "-N" "--buildid-all" "--mmap-flush 4K" "--synth no" \
-		      "--switch-max-files 2" "--num-thread-synthesize 2" "-D 10-20" \
-		      "-C 0 -p $$" "-a -t $$" "-t $$ -p $$"
+		      "--switch-max-files 2" "--num-thread-synthesize 2" "-D 10-20"
 	do
 		# shellcheck disable=SC2086
 		must_fail "^${option%% *}.* is not supported with --persistent: ." \
 			perf record --persistent="$name" -e cpu-clock $option
 	done
 	for option in "-o $dir/x" "-I 100" "-x," "-j" "-r 2" "-d" "-A -a" "--per-core -a" \
-		      "--per-thread" "--timeout 100" "--control fd:1" "-n" "-M IPC" "-C 0 -p $$" \
+		      "--per-thread" "--timeout 100" "--control fd:1" "-n" "-M IPC" \
 		      "--no-scale" "--hide-zero-events" "--percore-show-thread" "--no-csv-summary"
 	do
 		# shellcheck disable=SC2086
 		must_fail "^${option%%[ ,]*}.* is not supported with --persistent: ." \
 			perf stat --persistent="$name" -e cpu-clock $option
 	done
+	for tool in record stat
+	do
+		must_fail "^--persistent: -C cannot be used with -p$" \
+			perf $tool --persistent="$name" -e cpu-clock -C 0 -p $$
+	done
+	must_fail "^--persistent: -a cannot be used with -t$" \
+		perf record --persistent="$name" -e cpu-clock -a -t $$
+	must_fail "^--persistent: -t cannot be used with -p$" \
+		perf record --persistent="$name" -e cpu-clock -t $$ -p $$
 	if perf check feature -q libtraceevent
 	then
 		must_fail "^--exclude-perf is not supported with --persistent: ." perf record \
@@ -624,6 +661,27 @@ test_user() {
 	finish
 }
 
+test_namespace() {
+	begin "Root in a user namespace is told that a session has a time to live"
+	if ! as_nobody unshare --user --map-root-user true 2> /dev/null
+	then
+		skip "no user namespaces"
+		return
+	fi
+	echo 2 > $sysctl/perf_event_paranoid
+	uid=$(as_nobody id -u)
+	must_succeed "^id [0-9]* ends in [0-9]*s: CAP_PERFMON in a user namespace is not enough" \
+		as_nobody "unshare --user --map-root-user \
+			perf stat --persistent=$name,ttl=none -e page-faults:u true"
+	must_succeed "^id [0-9]* ends in [0-9]*s: CAP_PERFMON in a user namespace is not enough" \
+		as_nobody "unshare --user --map-root-user sh -c 'perf stat --persistent=$name-2 \
+			-e page-faults:u true; exec perf persistent set --ttl none u$uid-$name-2'"
+	restore
+	stop "u$uid-$name"
+	stop "u$uid-$name-2"
+	finish
+}
+
 test_delegated() {
 	begin "mode=, group= and owner= let a user do what the mode says, and nobody else"
 	if ! as_nobody perf version > /dev/null 2>&1 || [ ! -w $sysctl/perf_event_paranoid ]
@@ -683,6 +741,7 @@ test_attrs
 test_filter
 test_stat
 test_ttl
+test_unprinted
 test_names
 test_words
 test_buffers
@@ -690,6 +749,7 @@ test_side_band
 test_refused
 test_limits
 test_user
+test_namespace
 test_delegated
 test_no_equal_sign
 test_killed

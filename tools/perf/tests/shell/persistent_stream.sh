@@ -112,7 +112,7 @@ test_until_full() {
 }
 
 test_full_state() {
-	begin "If a status cannot remember what it tells, it knows what it told before"
+	begin "status keeps its previous state if --state cannot be written"
 	fill
 	status --state "$dir/state"
 	says overrun "yes, [1-9][0-9]* samples lost"
@@ -355,7 +355,7 @@ test_full_disk() {
 }
 
 test_refused() {
-	begin "What cannot be asked is refused by name"
+	begin "Invalid status requests name the argument"
 	must_fail "needs CAP_PERFMON" as_nobody perf persistent status "$name"
 	must_fail "$dir/none: No such file" perf persistent status -i "$dir/none" "$name"
 	echo text > "$dir/text"

@@ -86,7 +86,7 @@ static int persistent_buffer__wait_mmap(struct persistent_buffer *buffer, bool w
  * Returns -ENOENT if the instance was attached, or the caller has lost the right to it: it
  * does not report the position in the buffer.
  */
-int persistent_buffer__query(int fd, struct perf_persistent_query *query)
+static int persistent_buffer__query(int fd, struct perf_persistent_query *query)
 {
 	int err;
 
@@ -215,9 +215,9 @@ void persistent_buffer__consume_older(struct persistent_buffer *buffer, u64 keep
 	while ((s64)(buffer->cursor - pos) > (s64)keep) {
 		struct perf_event_header *header = ring + (pos & (buffer->size - 1));
 
-		/* Another consumer left an invalid tail. */
-		if ((pos | header->size) % sizeof(u64) || header->size < sizeof(*header) ||
-		    header->size > buffer->cursor - pos) {
+		/* Another consumer left an invalid tail. A header at it may be out of the ring. */
+		if (pos % sizeof(u64) || header->size % sizeof(u64) ||
+		    header->size < sizeof(*header) || header->size > buffer->cursor - pos) {
 			pos = buffer->cursor;
 			break;
 		}
@@ -322,18 +322,33 @@ static int persistent_buffer__read_backward(struct persistent_buffer *buffer)
 	return err;
 }
 
+/* Read a head and a tail that existed at the same time: the consumer may move on meanwhile. */
+static bool persistent_buffer__read_positions(struct persistent_buffer *buffer, u64 *head,
+					      u64 *tail)
+{
+	for (int i = 0; i < MAX_TRIES; i++) {
+		/* Before the head, which is read with acquire semantics as well */
+		*tail = smp_load_acquire(&buffer->base->data_tail);
+		*head = ring_buffer_read_head(buffer->base);
+		if (*tail == READ_ONCE(buffer->base->data_tail))
+			return true;
+	}
+	return false;
+}
+
 /*
  * A discard buffer is written forward from the tail, which its consumer moves, so data
  * before the tail may be overwritten during the copy.
  */
 static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
 {
-	u64 head, reserved, tail = READ_ONCE(buffer->base->data_tail);
+	u64 head, reserved, tail;
 	char of[32];
 	int err;
 
 	for (int i = 0; i < MAX_TRIES; i++) {
-		head = ring_buffer_read_head(buffer->base);
+		if (!persistent_buffer__read_positions(buffer, &head, &tail))
+			goto forged;
 		if ((s64)(tail - buffer->cursor) > 0) {
 			buffer->consumed_bytes += tail - buffer->cursor;
 			buffer->cursor = tail;
@@ -345,7 +360,6 @@ static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
 		err = persistent_buffer__reserved(buffer, &reserved);
 		if (err)
 			return err;
-		tail = READ_ONCE(buffer->base->data_tail);
 		if ((s64)(reserved - head) < 0)
 			goto forged;
 		if (reserved - buffer->cursor > buffer->size)

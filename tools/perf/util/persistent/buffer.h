@@ -10,7 +10,6 @@ struct evlist;
 struct evsel;
 struct mmap;
 struct perf_event_mmap_page;
-struct perf_persistent_query;
 union perf_event;
 
 /*
@@ -50,7 +49,6 @@ struct persistent_buffer {
 
 typedef bool (*persistent_keep_t)(struct evlist *evlist, union perf_event *event, u64 arg);
 
-int persistent_buffer__query(int fd, struct perf_persistent_query *query);
 int persistent_buffer__mmap(struct persistent_buffer *buffer, bool wait);
 void persistent_buffer__print_error(struct persistent_buffer *buffer, int err);
 void persistent_buffer__begin(struct persistent_buffer *buffer);

@@ -48,15 +48,9 @@ static int control__set_in_order(struct persistent_info *info, int fd, int membe
 	struct perf_persistent_set set = { .flags = flags };
 	int err = 0;
 
-	for (u32 i = 0; ordered && i < info->nr_members; i++) {
-		if (!info->members[i].known || persistent_info__is_side_band(info, i) != enable)
-			continue;
-		set.member = i + 1;
-		err = persistent__set(fd, &set);
-		/* This member has gone; others may be there. */
-		if (err && err != -ENOENT)
-			break;
-		err = 0;
+	for (u32 i = 0; ordered && !err && i < info->nr_members; i++) {
+		if (info->members[i].known && persistent_info__is_side_band(info, i) == enable)
+			err = persistent__set_member(fd, i, &set);
 	}
 	set.member = member + 1;
 	return err ?: persistent__set(fd, &set);
@@ -114,8 +108,8 @@ static int control__clear(struct persistent_info *info, int fd)
 		persistent_reader__make_room(&reader);
 	persistent_reader__exit(&reader);
 
-	/* The kernel tells event ids only to those who may read the event. */
-	if (!err && !info->instances[0].event_id && persistent__number(info->id, "buffer_bytes"))
+	if (!err && persistent_info__nr_hidden(info) &&
+	    persistent__number(info->id, "buffer_bytes"))
 		pr_info("[ perf persistent clear: without the right r, no room is made in discard buffers ]\n");
 	return err;
 }

@@ -14,7 +14,6 @@
 #include <unistd.h>
 #include <linux/kernel.h>
 #include <subcmd/parse-options.h>
-#include "data.h"
 #include "debug.h"
 #include "output.h"
 #include "reader.h"
@@ -56,13 +55,13 @@ static void dump__report(struct persistent_reader *reader, const char *name, u32
 
 static int dump__limit(const struct persistent_dump *dump, struct persistent_reader *reader)
 {
-	int err = dump->last ? persistent_reader__keep_last(reader, dump->last) : 0;
-	u64 size;
+	u64 size = 0;
+	int err;
 
-	if (err || !dump->max_size)
-		return err;
-	err = persistent_output__measure(&dump_output, &size);
-	return err ?: persistent_reader__keep_size(reader, size, dump->max_size);
+	if (!dump->last && !dump->max_size)
+		return 0;
+	err = dump->max_size ? persistent_output__measure(&dump_output, &size) : 0;
+	return err ?: persistent_reader__keep_newest(reader, dump->last, size, dump->max_size);
 }
 
 static int dump__write(const struct persistent_dump *dump, struct persistent_reader *reader,

@@ -101,11 +101,10 @@ static int flush__commit(struct persistent_flush *flush)
 	for (int i = 0; i < reader->nr; i++)
 		*persistent_log__mark(&flush->log, LOG_POSITION, reader->buffers[i].id) =
 			reader->buffers[i].cursor;
-	/* LOG_MISSING exists since the log was begun. */
-	*persistent_log__mark(&flush->log, LOG_MISSING, 0) += flush->output.lost;
-	return persistent_log__set(&flush->log, LOG_FULL, flush->full) ?:
-	       persistent_log__set(&flush->log, LOG_ERROR, 0) ?:
-	       persistent_log__commit(&flush->log);
+	flush->log.values[LOG_MISSING] += flush->output.lost;
+	flush->log.values[LOG_FULL] = flush->full;
+	flush->log.values[LOG_ERROR] = 0;
+	return persistent_log__commit(&flush->log);
 }
 
 /*

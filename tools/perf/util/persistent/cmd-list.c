@@ -42,14 +42,21 @@ static const char * const list_titles[] = {
  * @err: why the caller may not read the session, or 0; if set, @info has only the
  *	 name, the age and the time to live
  * @nr:	 number of instances except side-band, or a negative error if @info has none
+ * @has_lost: the caller may read all instances, and so knows @lost
  * @includes_guests: negative if the caller may not know
  */
 struct list_entry {
 	u32				id;
 	char				owner[64];
+	uid_t				uid;
+	gid_t				gid;
+	char				mode[16];
+	u32				nr_members;
+	u32				nr_instances;
 	char				cpus[4096];
 	u64				bytes;
 	u64				lost;
+	bool				has_lost;
 	char				*events;
 	int				includes_guests;
 	int				err;
@@ -94,6 +101,32 @@ static int list_entry__ask(struct list_entry *entry)
 	       persistent__value(id, "cpus", entry->cpus, sizeof(entry->cpus)) >= 0 ? 0 : -ENOENT;
 }
 
+/* Anybody may know these. Returns 0, or -ENOENT if the session has ended. */
+static int list_entry__read_values(struct list_entry *entry)
+{
+	char name[PERF_PERSISTENT_NAME_MAX];
+	u32 id = entry->id;
+
+	persistent__owner(id, entry->owner, sizeof(entry->owner));
+	entry->uid = persistent__number(id, "uid");
+	entry->gid = persistent__number(id, "gid");
+	persistent__value(id, "mode", entry->mode, sizeof(entry->mode));
+	entry->nr_members = persistent__number(id, "members");
+	entry->nr_instances = persistent__number(id, "instances");
+	entry->bytes = persistent__number(id, "buffer_bytes");
+	/* All of this was read before the session ended, or it is wrong. */
+	return persistent__name(id, name) ? 0 : -ENOENT;
+}
+
+static void list_entry__count_lost(struct list_entry *entry)
+{
+	const struct persistent_info *info = &entry->info;
+
+	entry->has_lost = !entry->err && !persistent_info__nr_hidden(info);
+	for (int i = 0; i < info->nr; i++)
+		entry->lost += info->instances[i].lost;
+}
+
 static void list_entry__exit(struct list_entry *entry)
 {
 	zfree(&entry->events);
@@ -106,9 +139,13 @@ static int list_entry__init(struct list_entry *entry, u32 id)
 	struct persistent_types types;
 
 	*entry = (struct list_entry) { .id = id };
-	if (persistent_types__read(&types, id) || list_entry__ask(entry))
+	if (persistent_types__read(&types, id) || list_entry__ask(entry) ||
+	    list_entry__read_values(entry)) {
+		list_entry__exit(entry);
 		return -ENOENT;
+	}
 
+	list_entry__count_lost(entry);
 	entry->includes_guests = list_entry__includes_guests(entry, &types);
 	if (!persistent_types__add_names(&types, '\n', &events))
 		entry->events = strdup(events.buf);
@@ -117,9 +154,6 @@ static int list_entry__init(struct list_entry *entry, u32 id)
 		list_entry__exit(entry);
 		return -ENOMEM;
 	}
-	persistent__owner(id, entry->owner, sizeof(entry->owner));
-	entry->bytes = persistent__number(id, "buffer_bytes");
-	entry->lost = persistent__number(id, "lost");
 	return 0;
 }
 
@@ -141,6 +175,16 @@ static void list_entry__scnprintf_state(const struct list_entry *entry, char *bu
 	else
 		persistent__scnprintf_state(buf, size, &entry->info.query,
 					    entry->info.instances, entry->nr);
+}
+
+/* @unknown: what to print without the right to read the session */
+static void list_entry__scnprintf_lost(const struct list_entry *entry, const char *unknown,
+				       char *buf, size_t size)
+{
+	if (entry->has_lost)
+		scnprintf(buf, size, "%llu", (unsigned long long)entry->lost);
+	else
+		scnprintf(buf, size, "%s", unknown);
 }
 
 static void scnprintf_age(char *buf, size_t size, u64 ns)
@@ -173,7 +217,7 @@ static void list_entry__fill_columns(struct list_entry *entry)
 	if (entry->info.query.ttl)
 		scnprintf_age(columns[LIST_LEFT], size, entry->info.query.ttl);
 	unit_number__scnprintf(columns[LIST_BUFFER], size, entry->bytes);
-	scnprintf(columns[LIST_LOST], size, "%llu", (unsigned long long)entry->lost);
+	list_entry__scnprintf_lost(entry, "-", columns[LIST_LOST], size);
 }
 
 static void list_entry__print(const struct list_entry *entry, const int widths[], int room)
@@ -250,13 +294,12 @@ static void list_entry__print_details(struct list_entry *entry)
 	char group[64], mode[PERSISTENT_MODE_SIZE], buf[STRERR_BUFSIZE];
 	struct persistent_info *info = &entry->info;
 	struct persistent_answer details;
-	u32 id = entry->id;
 
-	printf("    mode %s, group %s\n", persistent__mode(persistent__number(id, "mode"), mode),
-	       persistent__group(persistent__number(id, "gid"), group, sizeof(group)));
+	printf("    mode %s, group %s\n", persistent__mode(strtoul(entry->mode, NULL, 8), mode),
+	       persistent__group(entry->gid, group, sizeof(group)));
 	if (entry->err) {
 		printf("    details not shown: %s\n",
-		       persistent__strerror(id, entry->err, buf, sizeof(buf)));
+		       persistent__strerror(entry->id, entry->err, buf, sizeof(buf)));
 		return;
 	}
 	for (u32 i = 0; i < info->nr_members; i++) {
@@ -269,17 +312,18 @@ static void list_entry__print_details(struct list_entry *entry)
 static void list_entry__print_separated(struct list_entry *entry, const char *sep)
 {
 	const struct perf_persistent_query *query = &entry->info.query;
-	char state[64], target[sizeof(entry->cpus) + 64];
+	char state[64], target[sizeof(entry->cpus) + 64], lost[32];
 
 	list_entry__scnprintf_state(entry, state, sizeof(state));
+	list_entry__scnprintf_lost(entry, "", lost, sizeof(lost));
 	persistent__scnprintf_target(target, sizeof(target), entry->info.instances, entry->nr,
 				     entry->cpus);
 	strreplace(target, ',', ' ');
 	strreplace(entry->events, '\n', ' ');
-	printf("%s%s%u%s%s%s%s%s%s%s%llu%s%llu%s%llu%s%llu%s%s\n", query->name, sep, entry->id, sep,
+	printf("%s%s%u%s%s%s%s%s%s%s%llu%s%llu%s%llu%s%s%s%s\n", query->name, sep, entry->id, sep,
 	       entry->owner, sep, state, sep, target, sep, (unsigned long long)query->age, sep,
 	       (unsigned long long)query->ttl, sep, (unsigned long long)entry->bytes, sep,
-	       (unsigned long long)entry->lost, sep, entry->events);
+	       lost, sep, entry->events);
 }
 
 /* Returns the number of columns left for the events, or 0 if unlimited. */
@@ -441,25 +485,23 @@ static void json__events(struct json_out *out, struct list_entry *entry)
 
 static void list_entry__json(struct list_entry *entry, struct json_out *out, bool details)
 {
-	char mode[16] = "";
-
 	json_out__begin(out, NULL, '{');
 	json_out__string(out, "name", entry->info.query.name);
 	json_out__number(out, "id", entry->id);
 	json_out__string(out, "owner", entry->owner);
-	json_out__number(out, "uid", persistent__number(entry->id, "uid"));
-	json_out__number(out, "gid", persistent__number(entry->id, "gid"));
-	persistent__value(entry->id, "mode", mode, sizeof(mode));
-	json_out__string(out, "mode", mode);
+	json_out__number(out, "uid", entry->uid);
+	json_out__number(out, "gid", entry->gid);
+	json_out__string(out, "mode", entry->mode);
 	json_out__string(out, "cpus", entry->cpus);
 	json__instances(out, entry);
 	json_out__number(out, "age", entry->info.query.age);
 	if (entry->info.query.ttl)
 		json_out__number(out, "time-left", entry->info.query.ttl);
 	json_out__number(out, "buffer-bytes", entry->bytes);
-	json_out__number(out, "lost", entry->lost);
-	json_out__number(out, "nr-members", persistent__number(entry->id, "members"));
-	json_out__number(out, "nr-instances", persistent__number(entry->id, "instances"));
+	if (entry->has_lost)
+		json_out__number(out, "lost", entry->lost);
+	json_out__number(out, "nr-members", entry->nr_members);
+	json_out__number(out, "nr-instances", entry->nr_instances);
 	json__events(out, entry);
 	if (details)
 		json__members(out, entry);
@@ -505,7 +547,10 @@ static int list__sessions(u32 *ids, int nr, const struct persistent_print *print
 	for (int i = 0; i < n; i++)
 		list_entry__exit(&entries[i]);
 	free(entries);
-	return err == -ENOMEM ? err : 0;
+	if (err != -ENOMEM)
+		return 0;
+	pr_err("Not enough memory\n");
+	return err;
 }
 
 static int list__run(int argc, const char **argv, const struct persistent_print *print,

@@ -21,11 +21,13 @@
 #include "registry.h"
 #include "reopen.h"
 
+/* @incomplete: counts of a session that was printed are missing */
 struct persistent_read {
 	struct persistent_info		info;
 	const struct persistent_print	*print;
 	struct json_out			json;
 	struct openmetrics		metrics;
+	bool				incomplete;
 };
 
 /* A pinned event that did not get its counter has no count. */
@@ -331,13 +333,27 @@ static void persistent_read__end(struct persistent_read *read_counts)
 	}
 }
 
+/* Leave out the instances that the caller may not read. Returns how many there are. */
+static int persistent_info__leave_out_hidden(struct persistent_info *info)
+{
+	int hidden = persistent_info__nr_hidden(info), nr = 0;
+
+	for (int i = 0; i < info->nr; i++) {
+		if (info->instances[i].event_id)
+			info->instances[nr++] = info->instances[i];
+	}
+	info->nr = nr;
+	return hidden;
+}
+
 static int persistent_read__id(struct persistent_read *read_counts, u32 id, bool named)
 {
 	struct persistent_info *info = &read_counts->info;
 	bool side_band = read_counts->print->details;
-	int err = persistent_info__init(info, id);
+	int err = persistent_info__init(info, id), hidden = 0;
 
 	if (!err) {
+		hidden = persistent_info__leave_out_hidden(info);
 		persistent_info__share_times(info);
 		persistent_read__begin(read_counts);
 		for (u32 i = 0; i < info->nr_members && !err; i++) {
@@ -352,6 +368,12 @@ static int persistent_read__id(struct persistent_read *read_counts, u32 id, bool
 		err = -ENOENT;
 	if (err && (named || err != -ENOENT))
 		persistent__error("read", id, info->name, 'r', err);
+	if (!err && hidden) {
+		pr_err("session '%s': %d of %d instances may not be read; their counts are missing\n",
+		       info->name, hidden, info->nr + hidden);
+		read_counts->incomplete = true;
+		err = -EACCES;
+	}
 	persistent_info__exit(info);
 	return err;
 }
@@ -380,7 +402,7 @@ static int persistent_read__ids(struct persistent_read *read_counts, int argc, c
 		done += !ret;
 	}
 	free(ids);
-	return !argc && done ? 0 : err;
+	return !argc && done && !read_counts->incomplete ? 0 : err;
 }
 
 static int persistent_read__run(int argc, const char **argv, const struct persistent_print *print)

@@ -103,14 +103,9 @@ static int session__hold(const struct reserve_session *session)
 	if (session->all)
 		return persistent__set(session->fd, &set);
 
-	for_each_set_bit(member, session->members, PERSISTENT_MAX_MEMBERS) {
-		set.member = member + 1;
-		err = persistent__set(session->fd, &set);
-		/* This member has gone; others may be there. */
-		if (err && err != -ENOENT)
-			return err;
-	}
-	return 0;
+	for_each_set_bit(member, session->members, PERSISTENT_MAX_MEMBERS)
+		err = err ?: persistent__set_member(session->fd, member, &set);
+	return err;
 }
 
 static void session__report(struct reserve_session *session)

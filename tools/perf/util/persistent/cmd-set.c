@@ -326,6 +326,8 @@ static int set__run(const char *str, struct perf_persistent_set *set,
 		       set__strerror(id, set, change, err, buf, sizeof(buf)));
 	else
 		printf("%s: id %d %s\n", persistent__name(id, name) ?: str, id, done);
+	if (!err && set->flags & PERF_PERSISTENT_SET_TTL)
+		persistent__warn_limited(id, set->ttl);
 	return err;
 }
 

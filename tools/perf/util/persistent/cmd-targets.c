@@ -12,11 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 #include <linux/perf_event.h>
-#include <linux/zalloc.h>
 #include <subcmd/parse-options.h>
 #include <sys/ioctl.h>
 #include "debug.h"
+#include "intlist.h"
 #include "registry.h"
+#include "rlimit.h"
 #include "start.h"
 #include "targets.h"
 
@@ -27,10 +28,7 @@ struct targets {
 	const char			*verb;
 	const char			*name;
 	u32				id;
-	struct target_pids {
-		pid_t			*list;
-		int			nr;
-	} pids;
+	struct intlist			*pids;
 	struct target_processes		processes;
 	struct task_events		events;
 	int				nr_threads;
@@ -39,21 +37,15 @@ struct targets {
 
 static int pids__parse(const struct option *opt, const char *str, int unset __maybe_unused)
 {
-	struct target_pids *pids = opt->value;
-
 	for (char *end = NULL; !end || *end == ','; str = end + 1) {
 		long pid = strtol(str, &end, 10);
-		pid_t *list;
 
 		if (end == str || (*end && *end != ',') || pid <= 0 || pid > INT_MAX) {
 			pr_err("--pid %s: use process ids, separated by commas\n", str);
 			return -EINVAL;
 		}
-		list = realloc(pids->list, (pids->nr + 1) * sizeof(*list));
-		if (!list)
+		if (!intlist__findnew(opt->value, pid))
 			return -ENOMEM;
-		list[pids->nr++] = pid;
-		pids->list = list;
 	}
 	return 0;
 }
@@ -226,12 +218,15 @@ static int targets__add_all(struct targets *targets, bool descendants)
 /* Children of a process that has gone were reparented. */
 static int targets__find_descendants(struct targets *targets)
 {
+	struct int_node *pid;
 	int ret;
 
-	for (int i = 0; i < targets->pids.nr; i++) {
-		ret = target_processes__add(&targets->processes, targets->pids.list[i]);
-		if (ret && ret != -ESRCH)
+	intlist__for_each_entry(pid, targets->pids) {
+		ret = target_processes__add(&targets->processes, pid->i);
+		if (ret && ret != -ESRCH) {
+			pr_err("cannot look for process %lu: %s\n", pid->i, strerror(-ret));
 			return ret;
+		}
 	}
 
 	do {
@@ -266,12 +261,15 @@ static int targets__find_events(struct targets *targets, bool descendants)
 static int targets__add(struct targets *targets, bool descendants)
 {
 	sigset_t old;
+	struct int_node *pid;
 	int err = targets__find_events(targets, descendants);
 
-	for (int i = 0; i < targets->pids.nr && !err; i++) {
-		err = target_processes__add(&targets->processes, targets->pids.list[i]);
+	intlist__for_each_entry(pid, targets->pids) {
 		if (err)
-			add__error(targets, targets->pids.list[i], err);
+			break;
+		err = target_processes__add(&targets->processes, pid->i);
+		if (err)
+			add__error(targets, pid->i, err);
 	}
 	if (!err) {
 		/* Block signals that end perf until all that was added can be taken out again. */
@@ -293,32 +291,30 @@ static int targets__add(struct targets *targets, bool descendants)
 /* Compare processes, since the event of a thread may go on after the thread has ended. */
 static bool targets__has(struct targets *targets, pid_t pid)
 {
-	for (int i = 0; i < targets->pids.nr; i++) {
-		if (targets->pids.list[i] == pid)
-			return true;
-	}
-	return target_processes__has(&targets->processes, pid);
+	return intlist__has_entry(targets->pids, pid) ||
+	       target_processes__has(&targets->processes, pid);
 }
 
 static int targets__check_dropped(struct targets *targets,
 				  const struct perf_persistent_info *infos, int nr)
 {
 	bool has_tasks = false;
+	struct int_node *pid;
 
 	for (int i = 0; i < nr; i++)
 		has_tasks |= infos[i].pid != -1;
 	if (!has_tasks)
 		return targets__no_tasks(targets);
 
-	for (int i = 0; i < targets->pids.nr; i++) {
-		int j = 0;
+	intlist__for_each_entry(pid, targets->pids) {
+		int i = 0;
 
-		while (j < nr && infos[j].tgid != targets->pids.list[i])
-			j++;
-		if (j < nr)
+		while (i < nr && infos[i].tgid != (pid_t)pid->i)
+			i++;
+		if (i < nr)
 			continue;
-		pr_err("session '%s' does not measure process %d, or only as a child of another one\n",
-		       targets->name, targets->pids.list[i]);
+		pr_err("session '%s' does not measure process %lu, or only as a child of another one\n",
+		       targets->name, pid->i);
 		return -EINVAL;
 	}
 	return 0;
@@ -383,20 +379,28 @@ static int targets__drop(struct targets *targets, bool descendants)
 
 int persistent_cmd__targets(int argc, const char **argv, const char * const usage[])
 {
-	struct targets targets = { .verb = argv[0] };
+	struct targets targets = { .verb = argv[0], .pids = intlist__new(NULL) };
+	enum rlimit_action limit = NO_CHANGE;
 	bool descendants = false;
 	const struct option options[] = {
-		OPT_CALLBACK('p', "pid", &targets.pids, "pid", "processes to add or drop",
+		OPT_CALLBACK('p', "pid", targets.pids, "pid", "processes to add or drop",
 			     pids__parse),
 		OPT_BOOLEAN(0, "descendants", &descendants, "also their descendants"),
 		OPT_END()
 	};
 	int err;
 
+	if (!targets.pids)
+		return -ENOMEM;
 	argc = parse_options(argc, argv, options, usage, 0);
-	if (argc != 1 || !targets.pids.nr)
+	if (argc != 1 || intlist__empty(targets.pids))
 		usage_with_options_msg(usage, options, "name one session, and processes with -p");
 
+	/*
+	 * One file per process and, so that it can be taken out again, one per event that
+	 * joins
+	 */
+	rlimit__increase_nofile(&limit);
 	err = persistent__find(argv[0]);
 	if (err > 0) {
 		targets.name = argv[0];
@@ -404,6 +408,6 @@ int persistent_cmd__targets(int argc, const char **argv, const char * const usag
 		err = strcmp(targets.verb, "add") ? targets__drop(&targets, descendants) :
 						    targets__add(&targets, descendants);
 	}
-	zfree(&targets.pids.list);
+	intlist__delete(targets.pids);
 	return err;
 }

@@ -5,6 +5,7 @@
 #include "cmd.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -73,6 +74,7 @@ struct counters {
 	int	nr_cpus;
 	int	*held;
 	int	tasks;
+	bool	titles;
 };
 
 static void counters__add_member(struct counters *counters, struct persistent_info *info,
@@ -148,28 +150,37 @@ static int counters__strerror(const char *pmu, int cpu, int err)
 }
 
 /* An event of a core PMU that is bound to a CPU uses the PMU of that CPU. */
+static int counters__print_cpu(struct counters *counters, struct perf_pmu *pmu, int cpu)
+{
+	int nr_free = pmu__count_free(pmu, cpu);
+
+	if (nr_free < 0)
+		return counters__strerror(pmu->name, cpu, nr_free);
+	if (!counters->titles)
+		printf("CPU  HELD  FREE  PMU\n");
+	counters->titles = true;
+	printf("%3d  %4d  %4d  %s\n", cpu, cpu < counters->nr_cpus ? counters->held[cpu] : 0,
+	       nr_free, pmu->name);
+	return 0;
+}
+
+/* Some PMUs list CPUs that are offline. */
 static int counters__print(struct counters *counters)
 {
+	struct perf_cpu_map *online = perf_cpu_map__new_online_cpus();
 	struct perf_pmu *pmu = NULL;
 	struct perf_cpu cpu;
 	unsigned int idx;
-	bool titles = false;
+	int err = 0;
 
-	while ((pmu = perf_pmus__scan_core(pmu))) {
+	while (!err && (pmu = perf_pmus__scan_core(pmu))) {
 		perf_cpu_map__for_each_cpu(cpu, idx, pmu->cpus) {
-			int nr_free = pmu__count_free(pmu, cpu.cpu);
-
-			if (nr_free < 0)
-				return counters__strerror(pmu->name, cpu.cpu, nr_free);
-			if (!titles)
-				printf("CPU  HELD  FREE  PMU\n");
-			titles = true;
-			printf("%3d  %4d  %4d  %s\n", cpu.cpu,
-			       cpu.cpu < counters->nr_cpus ? counters->held[cpu.cpu] : 0,
-			       nr_free, pmu->name);
+			if (!err && perf_cpu_map__has(online, cpu))
+				err = counters__print_cpu(counters, pmu, cpu.cpu);
 		}
 	}
-	return 0;
+	perf_cpu_map__put(online);
+	return err;
 }
 
 int list__counters(u32 *ids, int nr)

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <linux/kernel.h>
 #include <linux/ring_buffer.h>
-#include <perf/event.h>
 #include <internal/evlist.h>
 #include <internal/lib.h>
 #include <sys/mman.h>
@@ -62,20 +61,15 @@ int evlist__poll_timeout(struct evlist *evlist, struct fdarray *pollfd, int time
 }
 
 /*
- * Called before the array is filtered: an attached event does not poll HUP, so query those
- * whose buffer stays empty. A buffer without writers is not looked into any more.
+ * Called before the array is filtered: an attached event does not poll HUP. A buffer without
+ * writers, which a read finds, is not looked into any more.
  */
 void evlist__hang_up_ended(struct evlist *evlist, struct fdarray *pollfd)
 {
-	struct perf_persistent_query query;
-
 	for (int i = 0; i < pollfd->nr && evlist__follows_persistent(evlist); i++) {
 		struct persistent_buffer *buffer = fdarray__persistent(pollfd, i);
-		bool asks = buffer && buffer->idle > MAX_IDLE && buffer->idle % MAX_IDLE == 1;
 
-		if (buffer && (buffer->ended ||
-			       (asks && persistent_buffer__query(pollfd->entries[i].fd,
-								 &query) == -ENOENT)))
+		if (buffer && buffer->ended)
 			pollfd->entries[i].revents |= POLLHUP;
 	}
 }

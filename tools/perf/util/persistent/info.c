@@ -29,7 +29,8 @@ static int persistent_info__add_member(struct persistent_info *info, int i)
 	struct persistent_answer answer;
 	int err;
 
-	if (member->known)
+	/* The kernel hides what the caller may not read: another instance may be readable. */
+	if (member->known || !instance->event_id)
 		return 0;
 
 	err = persistent__ask(info->id, instance->instance, &answer);
@@ -70,6 +71,10 @@ int persistent_info__init(struct persistent_info *info, u32 id)
 
 	for (int i = 0; i < info->nr && !err; i++)
 		err = persistent_info__add_member(info, i);
+	for (int i = 0; i < info->nr && !err; i++) {
+		if (!info->instances[i].event_id && !info->members[info->instances[i].member].known)
+			err = -EACCES;
+	}
 	if (err)
 		persistent_info__exit(info);
 	return err == -ESRCH ? -ENOENT : err;
@@ -127,6 +132,16 @@ int persistent_info__init_control(struct persistent_info *info, u32 id)
 	if (err != -EACCES)
 		return err;
 	return persistent_info__init_types(info, id);
+}
+
+/* Number of instances that the caller may not read: the kernel hides what they have counted. */
+int persistent_info__nr_hidden(const struct persistent_info *info)
+{
+	int nr = 0;
+
+	for (int i = 0; i < info->nr; i++)
+		nr += !info->instances[i].event_id;
+	return nr;
 }
 
 void persistent_info__exit(struct persistent_info *info)

@@ -43,6 +43,7 @@ struct persistent_info {
 int persistent_info__init(struct persistent_info *info, u32 id);
 int persistent_info__init_types(struct persistent_info *info, u32 id);
 int persistent_info__init_control(struct persistent_info *info, u32 id);
+int persistent_info__nr_hidden(const struct persistent_info *info);
 void persistent_info__exit(struct persistent_info *info);
 int persistent_info__find_member(struct persistent_info *info, const char *event);
 bool persistent_info__is_side_band(struct persistent_info *info, u32 member);

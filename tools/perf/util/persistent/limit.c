@@ -106,43 +106,36 @@ static int compare_newest_first(const void *a, const void *b)
 	return (first->time < second->time) - (first->time > second->time);
 }
 
-int persistent_reader__keep_last(struct persistent_reader *reader, u64 ns)
-{
-	struct persistent_sizes sizes;
-	u64 newest = 0;
-	int err = persistent_sizes__init(&sizes, reader, false) ?:
-		  persistent_sizes__check_times(&sizes);
-
-	for (u64 i = 0; !err && i < sizes.nr; i++)
-		newest = max(newest, sizes.samples[i].time);
-	if (newest > ns)
-		persistent_reader__keep_since(reader, newest - ns);
-	free(sizes.samples);
-	return err;
-}
-
-/* @written: size of the file without the records in the buffers */
-int persistent_reader__keep_size(struct persistent_reader *reader, u64 written, u64 size)
+/*
+ * Keep the samples of the last @ns, and of these the newest that fit into a file of @size. 0
+ * means no limit.
+ *
+ * @written: size of the file without the records in the buffers
+ */
+int persistent_reader__keep_newest(struct persistent_reader *reader, u64 ns, u64 written,
+				   u64 size)
 {
 	struct persistent_sizes sizes;
 	int err = persistent_sizes__init(&sizes, reader, false) ?:
 		  persistent_sizes__check_times(&sizes);
-	u64 total = written + sizes.others;
+	u64 total = written + sizes.others, since = 0;
 
-	if (!err && total > size) {
+	if (!err && size && total > size) {
 		pr_err("--max-size: at least %llu bytes are needed\n",
 		       (unsigned long long)total);
 		err = -EFBIG;
 	}
 	if (!err)
 		qsort(sizes.samples, sizes.nr, sizeof(*sizes.samples), compare_newest_first);
-	for (u64 i = 0; !err && i < sizes.nr; i++) {
+	if (!err && ns && sizes.nr && sizes.samples[0].time > ns)
+		since = sizes.samples[0].time - ns;
+	for (u64 i = 0; !err && size && i < sizes.nr && total <= size; i++) {
 		total += sizes.samples[i].size;
-		if (total > size) {
-			persistent_reader__keep_since(reader, sizes.samples[i].time + 1);
-			break;
-		}
+		if (total > size)
+			since = max(since, sizes.samples[i].time + 1);
 	}
+	if (!err && since)
+		persistent_reader__keep_since(reader, since);
 	free(sizes.samples);
 	return err;
 }

@@ -32,6 +32,9 @@
 
 #define LOG_MAGIC	"perf-persistent-log 1"
 
+/* Letters of enum persistent_log_value in PATH.pos */
+static const char log_values[] = "befm";
+
 /* PATH with a suffix */
 #define LOG_PATH_SIZE	(PATH_MAX + 32)
 
@@ -97,20 +100,10 @@ u64 *persistent_log__mark(struct persistent_log *log, char what, u64 id)
 	return &marks->value;
 }
 
-int persistent_log__set(struct persistent_log *log, char what, u64 value)
+static void persistent_log__set_begun(struct persistent_log *log)
 {
-	u64 *mark = persistent_log__mark(log, what, 0);
-
-	if (!mark)
-		return -ENOMEM;
-	*mark = value;
-	return 0;
-}
-
-static int persistent_log__set_begun(struct persistent_log *log)
-{
-	return persistent_log__set(log, LOG_BEGUN, time(NULL)) ?:
-	       persistent_log__set(log, LOG_MISSING, 0);
+	log->values[LOG_BEGUN] = time(NULL);
+	log->values[LOG_MISSING] = 0;
 }
 
 /* Ids and positions start anew with each boot. */
@@ -119,8 +112,10 @@ int persistent_log__session(u32 id, char *buf, size_t size)
 	size_t len;
 	char *boot;
 
-	if (procfs__read_str("sys/kernel/random/boot_id", &boot, &len) < 0)
-		return -errno;
+	if (procfs__read_str("sys/kernel/random/boot_id", &boot, &len) < 0) {
+		pr_err("cannot read the id of this boot: is /proc mounted?\n");
+		return -ENOENT;
+	}
 	snprintf(buf, size, "%.36s.%u", boot, id);
 	free(boot);
 	return 0;
@@ -137,17 +132,20 @@ int persistent_log__set_session(struct persistent_log *log, const char *session)
 		return 0;
 	snprintf(log->session, sizeof(log->session), "%s", session);
 	log->nr_marks = 0;
-	return persistent_log__set_begun(log);
+	memset(log->values, 0, sizeof(log->values));
+	persistent_log__set_begun(log);
+	return 0;
 }
 
-/* On failure, the file is unchanged. */
+/* On failure, the file is unchanged. A process that is killed leaves PATH.new to the next. */
 int persistent_file__replace(const char *path, const char *text, mode_t mode)
 {
 	char partial[LOG_PATH_SIZE];
 	int err = 0, fd;
 
-	snprintf(partial, sizeof(partial), "%s.XXXXXX", path);
-	fd = mkstemp(partial);
+	snprintf(partial, sizeof(partial), "%s.new", path);
+	unlink(partial);
+	fd = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	if (fchmod(fd, mode) || writen(fd, text, strlen(text)) < 0 || fsync(fd))
@@ -167,6 +165,8 @@ static int persistent_log__write_pos(struct persistent_log *log)
 	int err = strbuf_addf(&sb, LOG_MAGIC "\nsize %" PRIu64 "\nsession %s\n", log->size,
 			      log->session);
 
+	for (int i = 0; i < LOG_VALUES && !err; i++)
+		err = strbuf_addf(&sb, "%c 0 %" PRIu64 "\n", log_values[i], log->values[i]);
 	for (int i = 0; i < log->nr_marks && !err; i++)
 		err = strbuf_addf(&sb, "%c %" PRIu64 " %" PRIu64 "\n", log->marks[i].what,
 				  log->marks[i].id, log->marks[i].value);
@@ -211,14 +211,18 @@ int persistent_log__commit(struct persistent_log *log)
 static int persistent_log__parse(struct persistent_log *log, FILE *file)
 {
 	u64 id, value, *mark;
+	const char *letter;
 	char what;
 
 	if (fscanf(file, LOG_MAGIC "\nsize %" SCNu64 "\nsession %63s\n", &log->size,
 		   log->session) != 2)
 		return -EINVAL;
 
+	memset(log->values, 0, sizeof(log->values));
 	while (fscanf(file, "%c %" SCNu64 " %" SCNu64 "\n", &what, &id, &value) == 3) {
-		mark = persistent_log__mark(log, what, id);
+		letter = memchr(log_values, what, LOG_VALUES);
+		mark = letter ? &log->values[letter - log_values] :
+				persistent_log__mark(log, what, id);
 		if (!mark)
 			return -ENOMEM;
 		*mark = value;
@@ -264,20 +268,14 @@ static int persistent_log__check_owner(const char *path, const struct stat *st)
 /* Take over the positions of the previous log, if there was one. */
 static int persistent_log__begin(struct persistent_log *log)
 {
-	return persistent_log__set_begun(log) ?: persistent_log__commit(log);
-}
-
-static u64 persistent_log__value(struct persistent_log *log, char what)
-{
-	u64 *mark = persistent_log__mark(log, what, 0);
-
-	return mark ? *mark : 0;
+	persistent_log__set_begun(log);
+	return persistent_log__commit(log);
 }
 
 /* In ns; 0 if the clock was set back */
 u64 persistent_log__age(struct persistent_log *log)
 {
-	u64 now = time(NULL), begun = persistent_log__value(log, LOG_BEGUN);
+	u64 now = time(NULL), begun = log->values[LOG_BEGUN];
 
 	return begun && now > begun ? (now - begun) * NSEC_PER_SEC : 0;
 }
@@ -318,16 +316,19 @@ int persistent_log__cut_back(struct persistent_log *log)
 }
 
 /* Note the result of a flush that appended nothing in PATH.pos; keep the rest. */
-int persistent_log__note(struct persistent_log *log, char what, u64 value)
+int persistent_log__note(struct persistent_log *log, enum persistent_log_value what, u64 value)
 {
+	int err;
+
 	if (log->fd < 0)
 		return -EBADF;
 	log->nr_marks = 0;
-	return persistent_log__read_pos(log) ?:
-	       persistent_log__cut_back(log) ?:
-	       persistent_log__set(log, LOG_ERROR, 0) ?:
-	       persistent_log__set(log, what, value) ?:
-	       persistent_log__commit(log);
+	err = persistent_log__read_pos(log) ?: persistent_log__cut_back(log);
+	if (err)
+		return err;
+	log->values[LOG_ERROR] = 0;
+	log->values[what] = value;
+	return persistent_log__commit(log);
 }
 
 void persistent_log__close(struct persistent_log *log)
@@ -366,9 +367,9 @@ int persistent_log__status(const char *path, const char *session,
 		err = -EINVAL;
 	}
 	status->size = log.size;
-	status->missing = persistent_log__value(&log, LOG_MISSING);
-	status->full = persistent_log__value(&log, LOG_FULL);
-	status->error = persistent_log__value(&log, LOG_ERROR);
+	status->missing = log.values[LOG_MISSING];
+	status->full = log.values[LOG_FULL];
+	status->error = log.values[LOG_ERROR];
 	persistent_log__close(&log);
 	return err;
 }

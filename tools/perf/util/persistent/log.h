@@ -9,9 +9,8 @@
 #include <sys/types.h>
 
 /*
- * A number that the log remembers: up to where a buffer was written to it, how many
- * records of an event were lost by then, when the log was begun, how many lost samples it
- * lacks, whether it is full, or the error of the last flush.
+ * A number that the log remembers for each id: up to where a buffer was written to it, or
+ * how many records of an event were lost by then
  */
 struct persistent_log_mark {
 	char	what;
@@ -21,10 +20,14 @@ struct persistent_log_mark {
 
 #define LOG_POSITION	'p'
 #define LOG_LOST	'l'
-#define LOG_BEGUN	'b'
-#define LOG_MISSING	'm'
-#define LOG_FULL	'f'
-#define LOG_ERROR	'e'
+
+/*
+ * Other numbers: when the log was begun, the error of the last flush, whether the log is
+ * full, and how many lost samples it lacks
+ */
+enum persistent_log_value {
+	LOG_BEGUN, LOG_ERROR, LOG_FULL, LOG_MISSING, LOG_VALUES,
+};
 
 /* How many rotated logs to keep */
 #define LOG_KEEP_ALL	UINT_MAX
@@ -40,6 +43,7 @@ struct persistent_log {
 	int				fd;
 	u64				size;
 	char				session[64];
+	u64				values[LOG_VALUES];
 	struct persistent_log_mark	*marks;
 	int				nr_marks;
 };
@@ -59,8 +63,7 @@ int persistent_log__session(u32 id, char *buf, size_t size);
 int persistent_log__open(struct persistent_log *log, const char *path);
 int persistent_log__set_session(struct persistent_log *log, const char *session);
 u64 *persistent_log__mark(struct persistent_log *log, char what, u64 id);
-int persistent_log__set(struct persistent_log *log, char what, u64 value);
-int persistent_log__note(struct persistent_log *log, char what, u64 value);
+int persistent_log__note(struct persistent_log *log, enum persistent_log_value what, u64 value);
 int persistent_log__commit(struct persistent_log *log);
 int persistent_log__rotate(struct persistent_log *log, unsigned int keep);
 u64 persistent_log__age(struct persistent_log *log);

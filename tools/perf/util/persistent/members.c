@@ -202,15 +202,12 @@ static void set__find_threads(struct persistent_set *set)
 static struct perf_cpu_map *set__cpus(struct persistent_set *set, int from, int to)
 {
 	struct perf_cpu_map *cpus = NULL, *one;
-	char cpu[16];
 	int err;
 
 	for (int i = from; i < to; i++) {
 		if (i > from && set->places[i].info.cpu == set->places[i - 1].info.cpu)
 			continue;
-		snprintf(cpu, sizeof(cpu), "%d", set->places[i].info.cpu);
-		one = set->places[i].info.cpu < 0 ? perf_cpu_map__new_any_cpu() :
-						    perf_cpu_map__new(cpu);
+		one = perf_cpu_map__new_int(set->places[i].info.cpu);
 		err = one ? perf_cpu_map__merge(&cpus, one) : -ENOMEM;
 		perf_cpu_map__put(one);
 		if (err) {
@@ -356,8 +353,6 @@ static struct evsel *set__new_evsel(struct persistent_set *set, int from, int to
 	struct persistent_place *first = &set->places[from];
 	struct evsel *evsel;
 
-	/* Readers of the file need not know that the event was persistent. */
-	first->attr.persistent = 0;
 	evsel = evsel__new_idx(&first->attr, idx);
 	if (!evsel)
 		return NULL;
@@ -439,8 +434,10 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 	};
 	int err, nr = persistent__instances(id, &query, &instances);
 
-	if (nr <= 0)
+	if (nr <= 0) {
+		free(instances);
 		return set__error(&set, nr ?: -ENOENT);
+	}
 
 	err = set__fill(&set, instances, nr, choice);
 	free(instances);

@@ -35,14 +35,20 @@
 /* Maximum size of one write */
 #define PIECE	(1 << 20)
 
+/* Print and return the first error: others only follow from it. */
 static int persistent_output__error(struct persistent_output *output, int err)
 {
-	pr_err("cannot write %s: %s\n", output->path, strerror(err));
-	return -err;
+	if (!output->err) {
+		output->err = -err ?: -EIO;
+		pr_err("cannot write %s: %s\n", output->path, strerror(-output->err));
+	}
+	return output->err;
 }
 
 static int persistent_output__put(struct persistent_output *output, void *data, size_t size)
 {
+	if (output->err)
+		return output->err;
 	if (perf_data__write(&output->data, data, size) < 0)
 		return persistent_output__error(output, errno);
 	output->bytes += size;
@@ -177,7 +183,7 @@ int persistent_output__begin_pipe(struct persistent_output *output)
 	err = perf_event__synthesize_for_pipe(&output->tool, output->session, &output->data,
 					      persistent_output__put_event);
 	if (err < 0)
-		return err;
+		return persistent_output__error(output, EIO);
 	/* The formats of tracepoints, which were written directly to the file */
 	output->bytes += err;
 	return 0;
@@ -196,12 +202,18 @@ int persistent_output__check_stdout(const char *option)
 int persistent_output__open(struct persistent_output *output, struct evlist *evlist,
 			    const char *path)
 {
-	int err;
+	int err = evlist__check_persistent_formats(evlist);
 
-	if (!strcmp(path, "-"))
-		return persistent_output__append(output, evlist, "standard output",
-						 STDOUT_FILENO) ?:
-		       persistent_output__begin_pipe(output);
+	if (err)
+		return err;
+	if (!strcmp(path, "-")) {
+		err = persistent_output__append(output, evlist, "standard output",
+						STDOUT_FILENO) ?:
+		      persistent_output__begin_pipe(output);
+		if (err)
+			persistent_output__abort(output);
+		return err;
+	}
 
 	*output = (struct persistent_output) {
 		.evlist	= evlist,
@@ -209,7 +221,7 @@ int persistent_output__open(struct persistent_output *output, struct evlist *evl
 		.data	= { .mode = PERF_DATA_MODE_WRITE },
 		.told	= rdclock(),
 	};
-	err = evlist__check_persistent_formats(evlist) ?: persistent_output__create(output);
+	err = persistent_output__create(output);
 	if (err)
 		return err;
 
@@ -253,13 +265,13 @@ int persistent_output__synthesize(struct persistent_output *output)
 		return err;
 
 	if (!evlist__exclude_kernel(output->evlist)) {
-		if (perf_event__synthesize_kernel_mmap(tool, persistent_output__put_event,
-						       machine) < 0 ||
-		    perf_event__synthesize_modules(tool, persistent_output__put_event,
-						   machine) < 0)
+		if ((perf_event__synthesize_kernel_mmap(tool, persistent_output__put_event,
+							machine) < 0 ||
+		     perf_event__synthesize_modules(tool, persistent_output__put_event,
+						    machine) < 0) && !output->err)
 			pr_warning("kernel addresses cannot be read (kernel.kptr_restrict), so kernel symbols will be missing\n");
 		if (perf_event__synthesize_bpf_events(output->session, persistent_output__put_event,
-						      machine, &output->opts) < 0)
+						      machine, &output->opts) < 0 && !output->err)
 			pr_warning("BPF programs cannot be read, so they will have no symbols\n");
 	}
 
@@ -272,11 +284,10 @@ int persistent_output__synthesize(struct persistent_output *output)
 						    /*needs_mmap=*/true,
 						    output->opts.record_data_mmap,
 						    /*nr_threads_synthesize=*/1);
-	if (!err && perf_event__synthesize_cgroups(tool, persistent_output__put_event, machine) < 0)
+	if (!err && perf_event__synthesize_cgroups(tool, persistent_output__put_event,
+						   machine) < 0 && !output->err)
 		pr_warning("cgroups cannot be read, so their names will be missing\n");
-	if (!err)
-		err = persistent_output__put(output, &finished_init, sizeof(finished_init));
-	return err;
+	return err ?: persistent_output__put(output, &finished_init, sizeof(finished_init));
 }
 
 /* persistent_output__put_lost() reports all side-band that was lost. */

@@ -21,6 +21,7 @@ struct persistent_reader;
  * With the path "-" it is written to standard output, in pipe format.
  *
  * @told: time of the last report of progress, or of the beginning
+ * @err:  the first error; nothing is written after it
  */
 struct persistent_output {
 	struct perf_tool	tool;
@@ -37,6 +38,7 @@ struct persistent_output {
 	u64			lost_side_band;
 	bool			cache_build_ids;
 	u64			told;
+	int			err;
 };
 
 int persistent_output__open(struct persistent_output *output, struct evlist *evlist,

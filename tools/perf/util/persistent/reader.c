@@ -162,9 +162,13 @@ int persistent_reader__open(struct persistent_reader *reader, u32 id)
 		return -ENOMEM;
 
 	err = evlist__choose_persistent(reader->evlist, id, &all);
-	if (err > 0)
-		err = evlist__create_maps(reader->evlist, &target);
-	return err ?: persistent_reader__init(reader, reader->evlist);
+	if (err < 0)
+		return err;
+	if (evlist__create_maps(reader->evlist, &target)) {
+		pr_err("Not enough memory\n");
+		return -ENOMEM;
+	}
+	return persistent_reader__init(reader, reader->evlist);
 }
 
 void persistent_reader__exit(struct persistent_reader *reader)

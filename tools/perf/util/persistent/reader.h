@@ -50,8 +50,8 @@ u64 persistent_reader__lost_bytes(struct persistent_reader *reader);
 u64 persistent_event__time(struct evlist *evlist, union perf_event *event);
 struct persistent_buffer *persistent_reader__find(struct persistent_reader *reader, u64 id);
 
-int persistent_reader__keep_last(struct persistent_reader *reader, u64 ns);
-int persistent_reader__keep_size(struct persistent_reader *reader, u64 written, u64 size);
+int persistent_reader__keep_newest(struct persistent_reader *reader, u64 ns, u64 written,
+				   u64 size);
 int persistent_reader__keep_first(struct persistent_reader *reader, u64 written, u64 size,
 				  bool *full);
 

@@ -232,11 +232,11 @@ static const char *persistent__why_refused(u32 id, char right, char *buf, size_t
 	mode = persistent__number(id, "mode");
 	shift = persistent__mode_shift(id);
 	has = mode >> shift & (bit == 1 ? 3 : bit);
-	if (has && shift == 6)
-		return "you may no longer open its events (kernel.perf_event_paranoid)";
-
 	persistent__owner(id, owner, sizeof(owner));
-	if (!has)
+	if (has && shift == 6)
+		scnprintf(buf, size,
+			  "you may no longer open its events (kernel.perf_event_paranoid), or one of its tasks became privileged");
+	else if (!has)
 		scnprintf(buf, size,
 			  "owned by %s; needs CAP_PERFMON, or the right %c, which 'perf persistent set %s --mode %04o' gives",
 			  owner, right, name, mode | bit << shift);
@@ -264,6 +264,10 @@ const char *persistent__strerror_right(u32 id, char right, int err, char *buf, s
 		return "all its tasks have exited";
 	case -EMFILE:
 		return "too many open files (ulimit -n)";
+	case -ETIMEDOUT:
+		return "it has not ended within 10 seconds";
+	case -E2BIG:
+		return "the filter of an event is longer than 4095 bytes";
 	default:
 		return str_error_r(-err, buf, size);
 	}
@@ -443,6 +447,16 @@ int persistent__set(int fd, struct perf_persistent_set *set)
 	return ioctl(fd, PERF_EVENT_IOC_SET_PERSISTENT, set) < 0 ? -errno : 0;
 }
 
+/* For one member; it is no error if this one has gone, since others may be there. */
+int persistent__set_member(int fd, u32 member, struct perf_persistent_set *set)
+{
+	int err;
+
+	set->member = member + 1;
+	err = persistent__set(fd, set);
+	return err == -ENOENT ? 0 : err;
+}
+
 int persistent__set_session(u32 id, struct perf_persistent_set *set)
 {
 	int err, fd = persistent__open_session(id);
@@ -566,6 +580,9 @@ int persistent__ask_fd(int fd, u32 id, struct persistent_answer *answer)
 	if (err == -EINVAL || err == -ESRCH ||
 	    (!err && answer->query.self.state == PERF_PERSISTENT_STATE_EXPIRED))
 		err = persistent__why_gone(id);
+	/* The caller lost the right to the instance since it was opened. */
+	if (!err && !answer->query.attr_size)
+		err = -EACCES;
 	persistent__printable(answer->label);
 	answer->attr.size = sizeof(answer->attr);
 	return err;

@@ -72,11 +72,10 @@ int persistent__read_numbers(int dir, const char *name, u32 **numbers);
 int persistent__end(u32 id);
 int persistent__query(int fd, struct perf_persistent_query *query);
 int persistent__set(int fd, struct perf_persistent_set *set);
+int persistent__set_member(int fd, u32 member, struct perf_persistent_set *set);
 int persistent__set_session(u32 id, struct perf_persistent_set *set);
 int persistent__instances(u32 id, struct perf_persistent_query *query,
 			  struct perf_persistent_info **instances);
-
-struct option;
 
 void persistent__note_options(struct option *options, bool *given);
 int persistent__check_options(const struct option *options, const char * const *names,

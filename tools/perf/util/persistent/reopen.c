@@ -5,12 +5,9 @@
 #include "reopen.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <api/fs/tracing_path.h>
-#include <api/io.h>
 #include <linux/kernel.h>
 #include <linux/zalloc.h>
 #include <perf/cpumap.h>
@@ -277,8 +274,6 @@ int evlist__identify_persistent(struct evlist *evlist)
 	return evlist__check_persistent(evlist);
 }
 
-#ifdef HAVE_LIBTRACEEVENT
-
 /* Whoever can read the common layout of tracepoints can read each format. */
 static int evsel__check_format(struct evsel *evsel)
 {
@@ -287,6 +282,7 @@ static int evsel__check_format(struct evsel *evsel)
 
 	if (!path)
 		return -ENOMEM;
+#ifdef HAVE_LIBTRACEEVENT
 	if (access(path, R_OK)) {
 		err = -errno;
 		pr_err("cannot write %s to a perf.data: cannot read %s: %s\n",
@@ -295,20 +291,14 @@ static int evsel__check_format(struct evsel *evsel)
 	if (err == -EACCES)
 		pr_err("To allow this for one of your groups: mount -o remount,mode=750,gid=<group> %s\n",
 		       tracing_path_mount());
+#else
+	err = -EOPNOTSUPP;
+	pr_err("cannot write %s to a perf.data: libtraceevent is necessary for tracepoint support\n",
+	       evsel__name(evsel));
+#endif
 	put_events_file(path);
 	return err;
 }
-
-#else
-
-static int evsel__check_format(struct evsel *evsel)
-{
-	pr_err("cannot write %s to a perf.data: libtraceevent is necessary for tracepoint support\n",
-	       evsel__name(evsel));
-	return -EOPNOTSUPP;
-}
-
-#endif
 
 /*
  * Other versions of perf refuse a perf.data without the formats of its tracepoints. Check

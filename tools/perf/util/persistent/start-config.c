@@ -32,7 +32,7 @@ static int persistent__check_cpus(const struct target *target)
 	cpus = perf_cpu_map__new(target->cpu_list);
 	online = perf_cpu_map__new_online_cpus();
 	if (!cpus || !perf_cpu_map__is_subset(online, cpus)) {
-		pr_err("-C %s: some of these CPUs are not present or offline\n", target->cpu_list);
+		pr_err("-C %s: some of these CPUs are offline or do not exist\n", target->cpu_list);
 		err = -ENODEV;
 	}
 	perf_cpu_map__put(online);
@@ -52,8 +52,7 @@ static int persistent__check_target(const struct target *target)
 	if (!option)
 		return persistent__check_cpus(target);
 
-	pr_err("%s is not supported with --persistent: it cannot be used with %s\n", option,
-	       target->pid ? "-p" : "-t");
+	pr_err("--persistent: %s cannot be used with %s\n", option, target->pid ? "-p" : "-t");
 	return -EINVAL;
 }
 

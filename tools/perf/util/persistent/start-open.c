@@ -148,6 +148,8 @@ static bool persistent_start__may_try_again(struct persistent_start *start, stru
 	/* exclude_guest was not asked for, and the PMU may not support it. */
 	if (err == EINVAL && evsel->core.attr.exclude_guest && !evsel->exclude_GH) {
 		evsel->core.attr.exclude_guest = 0;
+		pr_info("%s will count in guests, too: the kernel does not exclude them from it\n",
+			evsel__name(evsel));
 		return true;
 	}
 
@@ -187,8 +189,10 @@ static int persistent_start__add_offline_cpus(struct persistent_start *start)
 		if (perf_cpu_map__equal(evsel->core.cpus, online))
 			evsel__set_cpus(evsel, present);
 	}
+	/* evlist__close() closes the files of these CPUs. */
+	err = perf_cpu_map__merge(&evlist__core(start->evlist)->all_cpus, present);
 	perf_cpu_map__put(present);
-	return 0;
+	return err;
 }
 
 /* Some PMUs do not know a CPU that was never online: leave it out for the whole group. */
@@ -205,8 +209,11 @@ static bool persistent_start__leaves_out_offline(struct persistent_start *start,
 	pr_warning("%s will not be on CPUs that are offline: its PMU rejects it on CPU %d\n",
 		   evsel__name(evsel), cpu.cpu);
 	evlist__for_each_entry(start->evlist, pos) {
-		if (evsel__leader(pos) == evsel__leader(evsel))
-			evsel__set_cpus(pos, online);
+		if (evsel__leader(pos) != evsel__leader(evsel))
+			continue;
+		/* The files are numbered by the CPUs. */
+		perf_evsel__close(&pos->core);
+		evsel__set_cpus(pos, online);
 	}
 	return true;
 }
@@ -484,8 +491,10 @@ static int persistent_start__set(struct persistent_start *start, u32 flags, u64 
 	set.flags = flags | PERF_PERSISTENT_SET_TTL;
 	set.ttl = ttl;
 	err = persistent__set(PERSISTENT_FD(evlist__first(start->evlist), 0, 0), &set);
-	if (err)
-		pr_err("id %u ended before it was set up: %s\n", start->id, strerror(-err));
+	if (err == -ESRCH || err == -ENOENT)
+		pr_err("id %u ended before it was set up\n", start->id);
+	else if (err)
+		pr_err("cannot set up session %u: %s\n", start->id, strerror(-err));
 	return err;
 }
 
@@ -500,10 +509,28 @@ int persistent_start__renew(struct persistent_start *start)
 	return persistent_start__set(start, 0, start->setup_ttl);
 }
 
+/*
+ * Root in a user namespace has CAP_PERFMON there, which is not enough for the kernel.
+ *
+ * @ttl: what was asked for; 0 for no limit
+ */
+void persistent__warn_limited(u32 id, u64 ttl)
+{
+	u64 left = ttl ? 0 : persistent__number(id, "time_left");
+
+	if (left)
+		pr_warning("id %u ends in %llus: CAP_PERFMON in a user namespace is not enough for more (kernel.perf_event_persistent_max_ttl)\n",
+			   id, (unsigned long long)(left / NSEC_PER_SEC));
+}
+
 /* From here on the session stays, for those who may use it. */
 int persistent_start__commit(struct persistent_start *start)
 {
 	const struct perf_persistent_set *set = &start->spec.set;
+	u32 flags = PERF_PERSISTENT_SET_COMMITTED | set->flags;
+	int err = persistent_start__set(start, flags, set->ttl);
 
-	return persistent_start__set(start, PERF_PERSISTENT_SET_COMMITTED | set->flags, set->ttl);
+	if (!err)
+		persistent__warn_limited(start->id, persistent_start__ttl(start));
+	return err;
 }

@@ -22,7 +22,6 @@
 #include "record.h"
 #include "registry.h"
 #include "rlimit.h"
-#include "stat.h"
 #include "target.h"
 #include "time-utils.h"
 #include "units.h"
@@ -235,7 +234,8 @@ static void persistent_start__print_hint(struct persistent_start *start, const c
 		pr_info("[ it is disabled: 'perf persistent enable %s' enables it ]\n", name);
 }
 
-static void persistent_start__report(struct persistent_start *start)
+/* Returns an error if nobody can know what to stop: a name that was given is known. */
+static int persistent_start__report(struct persistent_start *start)
 {
 	char name[PERF_PERSISTENT_NAME_MAX];
 	struct evsel *evsel;
@@ -248,8 +248,12 @@ static void persistent_start__report(struct persistent_start *start)
 	}
 	persistent_start__print_target(start);
 	persistent_start__print_how(start);
-	fflush(stdout);
+	if ((fflush(stdout) || ferror(stdout)) && !start->spec.name) {
+		pr_err("cannot print the name of the session: %s\n", strerror(errno));
+		return -EIO;
+	}
 	persistent_start__print_hint(start, name);
+	return 0;
 }
 
 static int persistent_start__set_up(struct persistent_start *start)
@@ -259,11 +263,8 @@ static int persistent_start__set_up(struct persistent_start *start)
 		  persistent_start__detach(start) ?:
 		  persistent_start__begin(start);
 
-	if (err)
-		return err;
 	/* Report the session before it stays. */
-	persistent_start__report(start);
-	return persistent_start__commit(start);
+	return err ?: persistent_start__report(start) ?: persistent_start__commit(start);
 }
 
 /*
@@ -308,6 +309,7 @@ static int persistent_start__wait(struct persistent_start *start)
 
 static void persistent_start__give_up(struct persistent_start *start)
 {
+	char buf[STRERR_BUFSIZE];
 	int err;
 
 	if (start->argv) {
@@ -319,7 +321,8 @@ static void persistent_start__give_up(struct persistent_start *start)
 	err = persistent__end(start->id);
 	if (err)
 		pr_err("failed to undo session %u: %s; 'perf persistent stop %u' ends it\n",
-		       start->id, strerror(-err), start->id);
+		       start->id, persistent__strerror(start->id, err, buf, sizeof(buf)),
+		       start->id);
 	else
 		pr_err("nothing was left running\n");
 }

@@ -14,7 +14,6 @@
 #include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/perf_event.h>
-#include <linux/string.h>
 #include <linux/zalloc.h>
 #include "cap.h"
 #include "debug.h"
@@ -50,16 +49,13 @@ static const char *persistent_spec__parse_option(struct persistent_spec *spec, c
 
 static bool is_option(const char *word)
 {
-	static const char * const options[] = {
-		"discard", "sideband", "ttl", "mode", "group", "owner",
-	};
-	size_t len = strcspn(word, "=");
+	struct persistent_spec unused = {};
+	char name[sizeof("sideband") + 1];
+	const char *wrong;
 
-	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
-		if (strlen(options[i]) == len && !strncmp(options[i], word, len))
-			return true;
-	}
-	return false;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+	wrong = persistent_spec__parse_option(&unused, name, NULL);
+	return !wrong || *wrong;
 }
 
 /*
@@ -126,7 +122,7 @@ static int persistent_spec__parse_one(struct persistent_spec *spec, const char *
 		return 0;
 	pr_err("--persistent=%s: '%s%s%s': %s\n", text, word, value ? "=" : "", value ?: "",
 	       *wrong ? wrong :
-	       "unknown option; discard, sideband=SIZE, ttl=N[s|m|h|d], mode=MODE, group=GROUP and owner=USER can follow the name");
+	       "unknown option; ttl=N[s|m|h|d], mode=MODE, group=GROUP, owner=USER and, for perf record, discard and sideband=SIZE can follow the name");
 	return -EINVAL;
 }
 

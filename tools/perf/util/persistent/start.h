@@ -77,6 +77,7 @@ int persistent_start__renew(struct persistent_start *start);
 void persistent__end_signals(sigset_t *ends);
 int persistent__wait_command(pid_t pid, const sigset_t *wait, siginfo_t *info);
 u64 persistent_start__ttl(struct persistent_start *start);
+void persistent__warn_limited(u32 id, u64 ttl);
 int persistent_start__commit(struct persistent_start *start);
 
 #endif /* __PERF_PERSISTENT_START_H */

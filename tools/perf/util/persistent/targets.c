@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include "perf-sys.h"
 #include "registry.h"
-#include "rlimit.h"
 
 /* The /proc directory of a task that has gone has no entries, even if the pid is reused. */
 static bool target_task__is_there(int dir)
@@ -314,7 +313,6 @@ static bool is_disabled(const struct perf_persistent_info *info, int nr)
 /* Returns 0, -EINVAL for a session without tasks, or another negative error. */
 int task_events__init(struct task_events *events, u32 id)
 {
-	enum rlimit_action limit = NO_CHANGE;
 	struct perf_persistent_query query;
 	struct perf_persistent_info *infos;
 	int err = 0, nr = persistent__instances(id, &query, &infos);
@@ -322,9 +320,6 @@ int task_events__init(struct task_events *events, u32 id)
 	*events = (struct task_events) { .id = id };
 	if (nr < 0)
 		return nr;
-
-	/* Each event that joins keeps its file, so that it can be taken out again. */
-	rlimit__increase_nofile(&limit);
 
 	qsort(infos, nr, sizeof(*infos), info__cmp);
 	events->list = calloc(nr, sizeof(*events->list));

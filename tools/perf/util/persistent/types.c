@@ -154,44 +154,35 @@ static size_t event__subsystem(const char *event)
 	return event[len] == ':' && !isdigit(event[0]) ? len : 0;
 }
 
-/* Number of tracepoints in the list with the subsystem of the first one */
-static int events__in_subsystem(const char *events, size_t len)
+static const char *event__next(const char *event)
 {
-	int nr = 0;
-
-	for (const char *event = events; event; event = strchr(event, '\n')) {
-		event += *event == '\n';
-		nr += event__subsystem(event) == len && !strncmp(event, events, len);
-	}
-	return nr;
+	event = strchr(event, '\n');
+	return event ? event + 1 : NULL;
 }
 
-static bool events__had_subsystem(const char *events, const char *event, size_t len)
+/* Number of tracepoints from @from up to @to, or NULL for the end, in the subsystem of @event */
+static int events__in_subsystem(const char *from, const char *to, const char *event)
 {
-	while (events < event) {
-		if (event__subsystem(events) == len && !strncmp(events, event, len))
-			return true;
-		events = strchr(events, '\n') + 1;
-	}
-	return false;
+	size_t len = event__subsystem(event);
+	int nr = 0;
+
+	for (; len && from && from != to; from = event__next(from))
+		nr += event__subsystem(from) == len && !strncmp(from, event, len);
+	return nr;
 }
 
 /* Group the tracepoints of each subsystem, as sched:* (23). */
 static void events__group(const char *events, struct strbuf *sb)
 {
-	for (const char *event = events; event; event = strchr(event, '\n')) {
-		size_t len;
-		int nr;
+	for (const char *event = events; event; event = event__next(event)) {
+		int nr = events__in_subsystem(event, NULL, event);
 
-		event += *event == '\n';
-		len = event__subsystem(event);
-		if (len && events__had_subsystem(events, event, len))
+		if (events__in_subsystem(events, event, event))
 			continue;
-		nr = len ? events__in_subsystem(event, len) : 1;
 		if (sb->len)
 			strbuf_addch(sb, ' ');
 		if (nr > 1)
-			strbuf_addf(sb, "%.*s:* (%d)", (int)len, event, nr);
+			strbuf_addf(sb, "%.*s:* (%d)", (int)event__subsystem(event), event, nr);
 		else
 			strbuf_add(sb, event, strcspn(event, "\n"));
 	}

@@ -119,6 +119,7 @@ bool persistent__parse_number(const char *str, int base, u32 max, u32 *nr)
 
 static const char *parse_ttl(struct perf_persistent_set *set, const char *str)
 {
+	set->ttl = 0;
 	/* Do not silently limit a session that was asked for without a limit. */
 	if (!strcmp(str, "none"))
 		return perf_cap__capable(CAP_PERFMON) ? NULL : "needs CAP_PERFMON";

@@ -22,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "../kselftest_harness.h"
 #include "user_page.h"
@@ -212,6 +213,15 @@ static inline int session_period(int fd, __u64 period)
 static inline int session_mode(int fd, __u32 mode)
 {
 	return SET(fd, .flags = PERF_PERSISTENT_SET_MODE, .mode = mode);
+}
+
+/* Children, which end with _exit(_metadata->exit_code): expectations of a child count there */
+
+static inline bool passed(pid_t child)
+{
+	int status;
+
+	return waitpid(child, &status, 0) == child && !status;
 }
 
 /* Time */

@@ -157,9 +157,9 @@ TEST_F(access, owner_later)
 		EXPECT_EQ(0, setresuid(0, 0, 0));
 		EXPECT_EQ(0, setresuid(USER, USER, USER));
 		expect_all(_metadata, 0, self->id, reopen(self->id));
-		_exit(0);
+		_exit(_metadata->exit_code);
 	}
-	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	ASSERT_TRUE(passed(child));
 }
 
 static int send_fd(int sock, int fd)
@@ -212,10 +212,10 @@ TEST_F(access, sent_descriptor)
 		fd = receive_fd(sock[1]);
 		EXPECT_NE(-1ULL, count(fd));
 		expect_all(_metadata, -EACCES, self->id, fd);
-		_exit(0);
+		_exit(_metadata->exit_code);
 	}
 	ASSERT_EQ(1, send_fd(sock[0], self->fd));
-	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	ASSERT_TRUE(passed(child));
 	EXPECT_TRUE(registry_has(self->id));
 }
 

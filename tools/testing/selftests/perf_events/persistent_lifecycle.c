@@ -162,9 +162,9 @@ TEST_F(lifecycle, opened_by_another_process)
 		self->fd = reopen(self->id);
 		EXPECT_LE(N, count(self->fd));
 		EXPECT_EQ(count(self->fd), count(fd));
-		_exit(0);
+		_exit(_metadata->exit_code);
 	}
-	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	ASSERT_TRUE(passed(child));
 	EXPECT_EQ(count(fd), count(reopen(self->id)));
 }
 
@@ -339,9 +339,9 @@ TEST_F(lifecycle, attach_makes_owner)
 	ASSERT_LE(0, child);
 	if (!child) {
 		self->id = detach(self->fd);
-		_exit(0);
+		_exit(_metadata->exit_code);
 	}
-	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	ASSERT_TRUE(passed(child));
 	ASSERT_EQ(0, attach(self->fd));
 	ASSERT_EQ(0, prctl(PR_TASK_PERF_EVENTS_DISABLE));
 
@@ -362,9 +362,9 @@ TEST_F(lifecycle, attach_takes_it_from_its_maker)
 	if (!child) {
 		EXPECT_EQ(0, attach(self->fd));
 		EXPECT_EQ(0, prctl(PR_TASK_PERF_EVENTS_ENABLE));
-		_exit(0);
+		_exit(_metadata->exit_code);
 	}
-	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	ASSERT_TRUE(passed(child));
 	ASSERT_EQ(0, prctl(PR_TASK_PERF_EVENTS_DISABLE));
 
 	before = count(self->fd);

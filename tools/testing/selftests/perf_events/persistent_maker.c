@@ -99,9 +99,9 @@ TEST_F(maker, pid_namespace)
 		EXPECT_TRUE(target_end(&inside));
 		EXPECT_EQ(0, query(fd, &a));
 		EXPECT_EQ(2, a.info.self.pid);
-		_exit(0);
+		_exit(_metadata->exit_code);
 	}
-	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	ASSERT_TRUE(passed(child));
 
 	ASSERT_EQ(0, query(reopen_instance(self->id, 1), &a));
 	EXPECT_LT(2, a.info.self.pid);

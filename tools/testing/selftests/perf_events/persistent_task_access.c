@@ -213,9 +213,56 @@ TEST_F(task_access, died_undumpable)
 	EXPECT_ALL_AS(0, 0);
 }
 
-/* I can end my session, though I may no longer read it. */
+/* Without a pid for the target, it is out of reach, by id and by file. */
+static void expect_out_of_reach(struct __test_metadata *_metadata,
+				FIXTURE_DATA(task_access) *self)
+{
+	pid_t child;
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, unshare(CLONE_NEWPID));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		EXPECT_ALL_AS(USER, -EACCES);
+		_exit(_metadata->exit_code);
+	}
+	ASSERT_TRUE(passed(child));
+	EXPECT_ALL_AS(USER, 0);
+}
+
+/* I have no access to a target that my pid namespace does not show, alive ... */
+TEST_F(task_access, pid_namespace)
+{
+	expect_out_of_reach(_metadata, self);
+}
+
+/* ... or dead. */
+TEST_F(task_access, pid_namespace_dead)
+{
+	ASSERT_TRUE(target_end(&self->target));
+	expect_out_of_reach(_metadata, self);
+}
+
+/* Another user does not learn from the error whether I measure a task. */
+TEST_F(task_access, asked_for)
+{
+	pid_t pid = getpid();
+
+	ASSERT_EQ(0, session_mode(self->fd, 0644));
+	ASSERT_EQ(0, become(OTHER));
+	EXPECT_EQ(-EACCES, reopen_at(self->id, self->target.tid, variant->cpu));
+	EXPECT_EQ(-EACCES, reopen_at(self->id, getppid(), variant->cpu));
+	EXPECT_EQ(-ENOENT, reopen_at(self->id, pid, 1));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LE(0, reopen_at(self->id, self->target.tid, variant->cpu));
+}
+
+/* I can end my session, though I may no longer read it, but I cannot extend it. */
 TEST_F(task_access, ending)
 {
+	__u64 longest = read_number(sysctls[MAX_TTL]) * 1000000000ULL;
+
 	ASSERT_EQ(0, TELL(DUMPABLE, .value = 0));
 	ASSERT_EQ(0, become(OTHER));
 	EXPECT_EQ(-EACCES, session_disable(self->fd));
@@ -224,6 +271,8 @@ TEST_F(task_access, ending)
 	EXPECT_EQ(-EACCES, reopen(self->id));
 	EXPECT_EQ(0, session_disable(self->fd));
 	EXPECT_EQ(-EACCES, session_enable(self->fd));
+	EXPECT_EQ(-EACCES, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL));
+	EXPECT_EQ(-EACCES, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = longest));
 	EXPECT_EQ(0, SET(open_session(self->id), .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1));
 	EXPECT_TRUE(eventually(!registry_has(self->id)));
 }
