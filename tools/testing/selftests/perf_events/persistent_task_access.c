@@ -215,7 +215,7 @@ TEST_F(task_access, died_undumpable)
 
 /* Without a pid for the target, it is out of reach, by id and by file. */
 static void expect_out_of_reach(struct __test_metadata *_metadata,
-				FIXTURE_DATA(task_access) *self)
+				struct _test_data_task_access *self)
 {
 	pid_t child;
 
