@@ -129,7 +129,7 @@ int perf_persistent_allow(unsigned int needs)
 	return err == -EPERM ? -EACCES : err;
 }
 
-/* Check that the caller could open an event afresh: 0, -EACCES, or an error of a security module. */
+/* Check that the caller could open an event afresh: 0, -EACCES, or a security module's error. */
 int perf_persistent_may_open(struct perf_event *event)
 {
 	struct task_struct *target = perf_persistent_target(event);

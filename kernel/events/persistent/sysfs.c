@@ -110,6 +110,7 @@ static ssize_t lost_show(struct perf_persistent_session *session, char *buf)
 
 	return sysfs_emit(buf, "%llu\n", lost);
 }
+
 /* When a buffer is full, this counts the events, which takes the right to read. */
 PERF_PERSISTENT_ATTR_MODE(lost, 0400);
 
