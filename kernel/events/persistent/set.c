@@ -174,7 +174,8 @@ static bool ends_sooner(struct perf_persistent_session *session, u64 ttl)
 
 	left = perf_persistent_session_time_left(session);
 
-	return ttl && ttl <= left;
+	/* 0 is no limit. */
+	return ttl && (!left || ttl <= left);
 }
 
 /*

@@ -273,6 +273,11 @@ TEST_F(task_access, ending)
 	EXPECT_EQ(-EACCES, session_enable(self->fd));
 	EXPECT_EQ(-EACCES, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL));
 	EXPECT_EQ(-EACCES, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL, .ttl = longest));
+
+	/* The administrator has lifted the limit. */
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_TTL));
+	ASSERT_EQ(0, become(USER));
 	EXPECT_EQ(0, SET(open_session(self->id), .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1));
 	EXPECT_TRUE(eventually(!registry_has(self->id)));
 }
