@@ -338,7 +338,7 @@ bool perf_persistent_may_open_session(struct perf_persistent_session *session)
  * Check for the rights in @right to the session of an event: 0, or -EACCES, also if the
  * event is in no session.
  *
- * Access to the target was checked when the caller opened the event, or its group leader.
+ * Access to the target was checked when the view was opened.
  */
 int perf_persistent_may_use(struct perf_event *event, unsigned int right)
 {
@@ -358,9 +358,9 @@ int perf_persistent_may_use(struct perf_event *event, unsigned int right)
 }
 
 /*
- * Check that a view whose rights were checked at @generation of the session may map the
- * buffer of its event. If the event shows others, any instance that joined later may be one
- * of them.
+ * Check that a view whose rights were checked at @generation of a session may map the buffer
+ * of its event. If the event shows others, any instance that joined later may be one of them;
+ * and if the event has joined another session, the rights are not those to that.
  */
 bool perf_persistent_may_map(struct perf_event *event, u64 generation)
 {
@@ -372,9 +372,14 @@ bool perf_persistent_may_map(struct perf_event *event, u64 generation)
 	guard(mutex)(&perf_persistent_mutex);
 
 	inst = perf_persistent_instance_of(event);
+	if (!inst)
+		return true;
 
-	return !inst || (inst->session->flags & PERF_PERSISTENT_PRIVILEGED) ||
-	       perf_persistent_generation(inst->session) == generation;
+	/* The mode of such a session decides on all instances. */
+	if (inst->session->flags & PERF_PERSISTENT_PRIVILEGED)
+		return inst->session->id == generation >> 32;
+
+	return perf_persistent_generation(inst->session) == generation;
 }
 
 /* Check a time to live; 0 becomes the default: no limit, or the maximum without CAP_PERFMON. */

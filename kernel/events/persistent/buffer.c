@@ -225,14 +225,13 @@ static struct perf_buffer *make_buffer(struct perf_event *event, u32 nr_pages)
  */
 struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 nr_pages)
 {
-	int err;
+	int err = check_pages(event, nr_pages);
+
+	if (err)
+		return ERR_PTR(err);
 
 	if (READ_ONCE(event->rb))
 		return NULL;
-
-	err = check_pages(event, nr_pages);
-	if (err)
-		return ERR_PTR(err);
 
 	nr_pages = nr_pages ?: default_pages(event);
 
@@ -244,24 +243,19 @@ struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 n
  * data pages unless that is 0, else *@new, which is NULL on return if it was used.
  *
  * Returns 1 if perf_event::rb is pinned, 0 if there is no buffer, or
- * -EINVAL   not a power of two, not the size of the existing buffer, or a buffer that is
- *           written forward and overwritten
+ * -EINVAL   not the size of the existing buffer, or a buffer that is written forward and
+ *           overwritten
  * -EACCES   the buffer of another user, or an overwrite buffer that is or was mapped
  *           writable
  * -EBUSY    the buffer of another session, or a discard buffer with several writable
  *           mappings
  * -EPERM    no more memory can be locked
- * -ENOMEM   more pages than can be mapped
  * -ENOBUFS  the buffer has ended meanwhile: try again
  */
 int perf_persistent_buffer_pin(struct perf_event *event, struct perf_persistent_session *session,
 			       u32 nr_pages, struct perf_buffer **new)
 {
 	int err;
-
-	err = check_pages(event, nr_pages);
-	if (err)
-		return err;
 
 	guard(mutex)(&event->mmap_mutex);
 
@@ -295,6 +289,9 @@ int perf_persistent_buffer_pin(struct perf_event *event, struct perf_persistent_
  */
 void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *rb)
 {
+	/* perf_buffer_end() may free other events. */
+	lockdep_assert_not_held(&event->ctx->mutex);
+
 	/* The event's own reference is dropped with the last mapping. */
 	refcount_inc(&rb->refcount);
 	scoped_guard(mutex, &rb->pin_mutex) {

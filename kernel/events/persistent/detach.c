@@ -115,16 +115,12 @@ static int check_state(struct perf_event *event)
 /* A group is in one session: siblings join that of the leader. */
 static int check_group(struct perf_event *event, const struct perf_persistent_session *session)
 {
-	struct perf_persistent_instance *leader;
-
 	lockdep_assert_held(&perf_persistent_mutex);
 
 	if (event->group_leader == event)
 		return 0;
 
-	leader = perf_persistent_instance_of(event->group_leader);
-
-	return leader && leader->session == session ? 0 : -EINVAL;
+	return perf_persistent_instance_in(event->group_leader, session) ? 0 : -EINVAL;
 }
 
 /*
@@ -205,9 +201,6 @@ static int insert_instance(struct perf_persistent_session *session,
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	/* The event joined another session meanwhile, which has expired. */
-	if (event->persistent->ended)
-		return -ENODEV;
 	is_new = !session->next_instance;
 	/* The session has ended since it was looked up. */
 	if (!is_new && !perf_persistent_session_lives(session))
@@ -215,10 +208,11 @@ static int insert_instance(struct perf_persistent_session *session,
 
 	err = check_group(event, session);
 	if (!err)
-		err = perf_persistent_instance_insert(session, inst, member);
+		err = perf_persistent_instance_link(session, inst, member);
 	if (err)
 		return err;
 
+	session->needs |= perf_persistent_needs(event);
 	/* The event may have been cleared in another session. */
 	event->persistent->origin = (struct perf_persistent_origin) {};
 	if (is_new)
@@ -255,13 +249,7 @@ static int detach_locked(struct perf_event *event, struct detach_parts *p,
 	if (err)
 		p->inst->rb = event->rb;
 
-	err = insert_instance(p->session, p->inst, &p->member, d->args.ttl);
-	if (err && p->inst->rb) {
-		perf_persistent_buffer_unpin(event, p->inst->rb);
-		p->inst->rb = NULL;
-	}
-
-	return err;
+	return insert_instance(p->session, p->inst, &p->member, d->args.ttl);
 }
 
 static int join_session(struct perf_event *event, struct detach_parts *p,
@@ -273,17 +261,25 @@ static int join_session(struct perf_event *event, struct detach_parts *p,
 
 	lockdep_assert_held(&p->session->control);
 
-	/* With @control held, nobody else takes that number. */
+	/* With @control held, nobody else takes these numbers. */
 	nr = p->session->next_instance;
 	err = xa_reserve(&p->session->instances, nr, GFP_KERNEL_ACCOUNT);
-	if (err)
-		return err;
-
-	ctx = perf_event_ctx_lock(event);
-	err = detach_locked(event, p, d);
-	perf_event_ctx_unlock(event, ctx);
+	if (!err)
+		err = xa_reserve(&p->session->members, d->args.member, GFP_KERNEL_ACCOUNT);
+	if (!err) {
+		ctx = perf_event_ctx_lock(event);
+		err = detach_locked(event, p, d);
+		perf_event_ctx_unlock(event, ctx);
+	}
 	if (err) {
+		/*
+		 * This may free events that were redirected to the buffer. Meanwhile the
+		 * buffer is in use, for SET_OUTPUT and for another DETACH.
+		 */
+		if (p->inst->rb)
+			perf_persistent_buffer_unpin(event, p->inst->rb);
 		xa_release(&p->session->instances, nr);
+		xa_release(&p->session->members, d->args.member);
 		return err;
 	}
 
@@ -506,22 +502,6 @@ static bool has_persistent_sibling(struct perf_event *event)
 	return found;
 }
 
-static struct perf_persistent_instance *unlink_event(struct perf_event *event,
-						     const struct perf_persistent_session *session)
-{
-	struct perf_persistent_instance *inst;
-
-	guard(mutex)(&perf_persistent_mutex);
-
-	inst = perf_persistent_instance_of(event);
-	if (!inst || inst->session != session)
-		return NULL;
-	perf_persistent_trace(attach, inst);
-	perf_persistent_instance_unlink(inst);
-
-	return inst;
-}
-
 /*
  * Prepare the event for its new owner while it is still in the registry, so
  * that nobody can detach it meanwhile. Undo this if its time to live runs out.
@@ -532,14 +512,16 @@ static int attach_event(struct perf_persistent_session *session, struct perf_eve
 
 	lockdep_assert_held(&session->control);
 
-	if (!perf_persistent_is_in(event, session))
-		return -EINVAL;
+	scoped_guard(mutex, &perf_persistent_mutex) {
+		if (!perf_persistent_instance_in(event, session))
+			return -EINVAL;
+	}
 	if (has_persistent_sibling(event))
 		return -EBUSY;
 
 	perf_persistent_hold_event(event, false);
 	perf_event_set_owner(event);
-	inst = unlink_event(event, session);
+	inst = perf_persistent_instance_unlink(session, event, 0);
 	if (!inst) {
 		perf_remove_from_owner(event);
 		return -EINVAL;

@@ -126,17 +126,13 @@ static void release_session(struct perf_persistent_session *session, unsigned lo
 /*
  * Hold the instances of a member (its number + 1, or 0 for all) while a file is
  * open, including those that come later. Their counters are free when this
- * returns. The file holds no instances of another session.
+ * returns.
  */
-void perf_persistent_hold(struct perf_persistent_holder *holder,
-			  struct perf_persistent_session *session, u32 member)
+void perf_persistent_hold(struct perf_persistent_holder *holder, u32 member)
 {
-	lockdep_assert_held(&session->control);
+	struct perf_persistent_session *session = holder->session;
 
-	if (!holder->session) {
-		kobject_get(&session->kobj);
-		holder->session = session;
-	}
+	lockdep_assert_held(&session->control);
 
 	if (test_and_set_bit(member, holder->holds) || add_hold(session, member, 1) > 1)
 		return;
@@ -150,9 +146,6 @@ void perf_persistent_hold(struct perf_persistent_holder *holder,
 void perf_persistent_release(struct perf_persistent_holder *holder)
 {
 	struct perf_persistent_session *session = holder->session;
-
-	if (!session)
-		return;
 
 	/* Most files hold nothing: do not wait for the mutex, which others may hold for long. */
 	if (!bitmap_empty(holder->holds, PERF_PERSISTENT_MEMBERS + 1)) {

@@ -123,10 +123,7 @@ void perf_persistent_park(struct perf_event_context *ctx)
 	}
 }
 
-/*
- * Unpark an event under one lock, so that QUERY sees all of it or nothing.
- * Returns false if the event has ended and must not be installed again.
- */
+/* Unpark an event. Returns false if it has ended and must not be installed again. */
 static bool end_parking(struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
@@ -149,17 +146,6 @@ static bool end_parking(struct perf_event *event)
 	return true;
 }
 
-static void trace_online(struct perf_event *event)
-{
-	struct perf_persistent_instance *inst;
-
-	guard(raw_spinlock_irq)(&event->ctx->lock);
-
-	inst = perf_persistent_instance_of(event);
-	if (inst)
-		perf_persistent_trace(online, inst);
-}
-
 /* @online lists the installed events, linked by perf_event::migrate_entry. */
 static void unpark_event(struct perf_event *event, struct perf_event_context *ctx,
 			 struct list_head *online)
@@ -179,6 +165,7 @@ static int context_online(unsigned int cpu)
 {
 	struct list_head *parked = per_cpu_ptr(&perf_persistent_parked, cpu);
 	struct perf_event_context *ctx = perf_cpu_ctx(cpu);
+	struct perf_persistent_instance *inst;
 	struct perf_event *event, *tmp;
 	LIST_HEAD(online);
 
@@ -193,7 +180,9 @@ static int context_online(unsigned int cpu)
 
 	list_for_each_entry_safe(event, tmp, &online, migrate_entry) {
 		list_del(&event->migrate_entry);
-		trace_online(event);
+		inst = perf_persistent_instance_of(event);
+		if (inst)
+			perf_persistent_trace(online, inst);
 	}
 
 	return 0;

@@ -22,7 +22,7 @@ static bool perf_persistent_ioctl_is(unsigned int cmd, unsigned int known)
 
 /**
  * perf_persistent_ioctl - the ioctls of the registry
- * @holder: holder of the file, or NULL if the file cannot hold
+ * @holder: of a view or a file of a session, or NULL for the file that was detached
  * @event:  event of the open file, or NULL for a file of the holder's session
  * @cmd:    as for ioctl(2)
  * @arg:    as for ioctl(2)

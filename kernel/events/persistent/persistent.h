@@ -52,14 +52,12 @@
 
 /**
  * struct perf_persistent_member - one event of a session, on all its targets
- * @entry:	  in perf_persistent_session::members, by number
  * @nr:		  number within the session
  * @nr_instances: instances that refer to it; the last one frees it
  * @attr:	  attr as the event was opened
  * @label:	  event text, or empty
  */
 struct perf_persistent_member {
-	struct list_head		entry;
 	u32				nr;
 	u32				nr_instances;
 	struct perf_event_attr		attr;
@@ -89,6 +87,7 @@ struct perf_persistent_name {
  * @instances:	   struct perf_persistent_instance by number
  * @keys:	   struct perf_persistent_instance by key
  * @members:	   struct perf_persistent_member by number
+ * @nr_members:	   of @members
  * @nr_instances:  0 before the first and after the last one; lookups fail then
  * @nr_unfinished: instances that are not finished; the last one ends the session
  * @next_instance: next number; numbers are not reused
@@ -109,15 +108,16 @@ struct perf_persistent_name {
  * @control:	   serializes joining, attaching and SET; see perf_persistent_mutex
  *
  * @kobj, @id and @created do not change; everything else is protected by
- * perf_persistent_mutex. @nr_holds changes under @control as well; @needs and
- * @next_instance are also read without a lock.
+ * perf_persistent_mutex. @nr_holds changes under @control as well; @flags, @uid,
+ * @needs and @next_instance are also read without a lock.
  */
 struct perf_persistent_session {
 	struct kobject			kobj;
 	struct perf_persistent_name	*name;
 	struct xarray			instances;
 	struct rb_root			keys;
-	struct list_head		members;
+	struct xarray			members;
+	u32				nr_members;
 	u32				nr_instances;
 	atomic_t			nr_unfinished;
 	u32				next_instance;
@@ -171,7 +171,7 @@ static_assert(sizeof(struct perf_persistent_key) == 2 * sizeof(void *) + 2 * siz
  * @rb:		   buffer that is pinned, or NULL
  * @ucounts:	   charged user, or NULL
  *
- * @offline_* are protected by perf_event_context::lock of @event, all other
+ * @offline_* are protected by perf_event_context::mutex of @event, all other
  * fields that change by perf_persistent_mutex.
  */
 struct perf_persistent_instance {
@@ -206,13 +206,10 @@ struct perf_persistent_detach {
 };
 
 /**
- * struct perf_persistent_holder - holds of an open file
- * @session: for a file of a session, that session; for a view, the session
- *	     whose instances it holds, or NULL
- * @holds:   bitmap with the indices of perf_persistent_session::nr_holds
- *
- * Protected by perf_persistent_session::control of the session that the file or
- * its event belongs to.
+ * struct perf_persistent_holder - a file's session, and what the file holds of it
+ * @session: session that the file was opened from; it may have ended
+ * @holds:   bitmap with the indices of perf_persistent_session::nr_holds; protected by
+ *	     perf_persistent_session::control
  */
 struct perf_persistent_holder {
 	struct perf_persistent_session	*session;
@@ -230,7 +227,6 @@ struct perf_persistent_holder {
  *       perf_event::mmap_mutex
  *         perf_buffer::pin_mutex
  *         perf_persistent_mutex
- *           perf_event_context::lock
  */
 extern struct mutex perf_persistent_mutex;
 
@@ -239,17 +235,9 @@ extern struct mutex perf_persistent_mutex;
 /* registry.c */
 struct perf_persistent_session *perf_persistent_session_get(u32 id);
 struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event);
-bool perf_persistent_is_in(struct perf_event *event,
-			   const struct perf_persistent_session *session);
 int perf_persistent_registry_add(struct perf_persistent_session *session);
 void perf_persistent_registry_remove(struct perf_persistent_session *session);
 u64 perf_persistent_session_time_left(const struct perf_persistent_session *session);
-struct perf_persistent_member *
-perf_persistent_member_find(struct perf_persistent_session *session, u32 nr);
-int perf_persistent_registry_link(struct perf_persistent_session *session,
-				  struct perf_persistent_instance *inst,
-				  struct perf_persistent_member **new);
-void perf_persistent_registry_unlink(struct perf_persistent_instance *inst);
 struct perf_persistent_instance *
 perf_persistent_instance_find(struct perf_persistent_session *session, u32 nr);
 struct perf_persistent_instance *
@@ -259,6 +247,12 @@ perf_persistent_instance_lookup(struct perf_persistent_session *session,
 				const struct perf_persistent_key *key);
 struct perf_event *
 perf_persistent_get_next(struct perf_persistent_session *session, u32 member, u32 *nr);
+int perf_persistent_instance_link(struct perf_persistent_session *session,
+				  struct perf_persistent_instance *inst,
+				  struct perf_persistent_member **new);
+struct perf_persistent_instance *
+perf_persistent_instance_unlink(struct perf_persistent_session *session,
+				struct perf_event *event, u8 ended);
 
 /*
  * Walk the events of the instances of a member (its number + 1, or 0 for all)
@@ -316,14 +310,9 @@ struct perf_persistent_session *
 perf_persistent_session_create(const struct perf_persistent_detach *d);
 void perf_persistent_session_destroy(struct perf_persistent_session *session);
 void perf_persistent_session_arm(struct perf_persistent_session *session, u64 ttl);
-struct perf_event_context *perf_persistent_context_lock(struct perf_event *event);
 struct perf_persistent_instance *
 perf_persistent_instance_create(struct perf_event *event);
 void perf_persistent_instance_free(struct perf_persistent_instance *inst);
-int perf_persistent_instance_insert(struct perf_persistent_session *session,
-				    struct perf_persistent_instance *inst,
-				    struct perf_persistent_member **new);
-void perf_persistent_instance_unlink(struct perf_persistent_instance *inst);
 void perf_persistent_instance_finish(struct perf_persistent_instance *inst);
 
 /* args.c */
@@ -335,8 +324,7 @@ int perf_persistent_copy_name(char *name, u64 addr);
 /* hold.c */
 void perf_persistent_hold_event(struct perf_event *event, bool hold);
 void perf_persistent_update_hold(struct perf_event *event);
-void perf_persistent_hold(struct perf_persistent_holder *holder,
-			  struct perf_persistent_session *session, u32 member);
+void perf_persistent_hold(struct perf_persistent_holder *holder, u32 member);
 void perf_persistent_release(struct perf_persistent_holder *holder);
 
 /* filter.c */
@@ -361,11 +349,9 @@ u32 perf_persistent_state(struct perf_event *event);
 void perf_persistent_scrub_attr(struct perf_event_attr *attr, bool is_trace);
 bool perf_persistent_is_tracing(const struct perf_event *event);
 
-/* session_file.c */
-struct file *perf_persistent_session_open(struct perf_persistent_session *session, int f_flags);
-
 /* view.c */
-struct file *perf_persistent_view_open(struct perf_event *event,
+struct file *perf_persistent_view_open(struct perf_persistent_session *session,
+				       struct perf_event *event,
 				       const struct perf_event_attr *attr, u64 generation,
 				       int f_flags);
 
@@ -394,13 +380,23 @@ static inline u64 perf_persistent_generation(const struct perf_persistent_sessio
 				(inst)->key.member, (inst)->key.cpu,	\
 				(inst)->pid ? pid_nr((inst)->pid) : -1)
 
-/* The instance of an event, or NULL; stable under perf_persistent_mutex */
+/* The instance of an event, or NULL; stable under perf_persistent_mutex or the context's mutex */
 static inline struct perf_persistent_instance *
 perf_persistent_instance_of(const struct perf_event *event)
 {
 	struct perf_persistent_event *pe = READ_ONCE(event->persistent);
 
 	return pe ? READ_ONCE(pe->instance) : NULL;
+}
+
+/* The same in one session */
+static inline struct perf_persistent_instance *
+perf_persistent_instance_in(const struct perf_event *event,
+			    const struct perf_persistent_session *session)
+{
+	struct perf_persistent_instance *inst = perf_persistent_instance_of(event);
+
+	return inst && inst->session == session ? inst : NULL;
 }
 
 static inline struct task_struct *perf_persistent_target(const struct perf_event *event)

@@ -144,15 +144,6 @@ static pid_t tgid_of(struct perf_event *event, const struct perf_persistent_inst
 	return inst ? pid_vnr(inst->tgid) : task_tgid_vnr(task);
 }
 
-/* The rights that were checked are those to this session; the event may have left it. */
-static struct perf_persistent_instance *
-instance_in(const struct perf_persistent_session *session, struct perf_event *event)
-{
-	struct perf_persistent_instance *inst = perf_persistent_instance_of(event);
-
-	return inst && inst->session == session ? inst : NULL;
-}
-
 /* Fill in the numbers, the state, the CPU and the task. */
 static void info_identify(struct perf_persistent_info *info,
 			  const struct perf_persistent_session *session, struct perf_event *event)
@@ -166,7 +157,8 @@ static void info_identify(struct perf_persistent_info *info,
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	inst = instance_in(session, event);
+	/* The rights that were checked are those to this session; the event may have left it. */
+	inst = perf_persistent_instance_in(event, session);
 	info->pid = pid_of(event, inst);
 	info->tgid = tgid_of(event, inst);
 	if (inst) {
@@ -339,17 +331,6 @@ static int fill_cgroup(struct query_answer *a, struct perf_event *event)
 	return 0;
 }
 
-static void fill_offline(struct query_answer *a, struct perf_persistent_instance *inst)
-{
-	struct perf_event_context *ctx = perf_persistent_context_lock(inst->event);
-
-	a->info.offline_count = inst->offline_count;
-	a->info.offline_time = inst->offline_time;
-	if (perf_event_is_parked(inst->event))
-		a->info.offline_time += ktime_get_boottime_ns() - inst->offline_since;
-	raw_spin_unlock_irq(&ctx->lock);
-}
-
 static void fill_session(struct query_answer *a, struct perf_persistent_session *session)
 {
 	struct perf_persistent_query *info = &a->info;
@@ -365,18 +346,25 @@ static void fill_session(struct query_answer *a, struct perf_persistent_session 
 	strscpy(info->name, session->name->text, sizeof(info->name));
 }
 
+/* Takes perf_event_context::mutex. */
 static void fill_instance(struct query_answer *a, const struct perf_persistent_session *session,
 			  struct perf_event *event)
 {
+	struct perf_event_context *ctx = perf_event_ctx_lock(event);
 	struct perf_persistent_instance *inst;
 
-	guard(mutex)(&perf_persistent_mutex);
-
-	inst = instance_in(session, event);
-	if (!inst)
-		return;
-	strscpy(a->label, inst->member->label);
-	fill_offline(a, inst);
+	scoped_guard(mutex, &perf_persistent_mutex) {
+		inst = perf_persistent_instance_in(event, session);
+		if (inst) {
+			strscpy(a->label, inst->member->label);
+			a->info.offline_count = inst->offline_count;
+			a->info.offline_time = inst->offline_time;
+			if (perf_event_is_parked(event))
+				a->info.offline_time += ktime_get_boottime_ns() -
+							inst->offline_since;
+		}
+	}
+	perf_event_ctx_unlock(event, ctx);
 }
 
 /* Fill in the parts that do not need the session: it may have ended. */

@@ -2,7 +2,7 @@
 /*
  * Persistent perf events: the registry of sessions, members and instances.
  *
- * This file only finds them; session.c has their life cycle.
+ * This file finds, links and unlinks them; session.c creates and ends them.
  */
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -53,18 +53,6 @@ struct perf_persistent_session *perf_persistent_session_of(struct perf_event *ev
 	return inst->session;
 }
 
-bool perf_persistent_is_in(struct perf_event *event,
-			   const struct perf_persistent_session *session)
-{
-	struct perf_persistent_instance *inst;
-
-	guard(mutex)(&perf_persistent_mutex);
-
-	inst = perf_persistent_instance_of(event);
-
-	return inst && inst->session == session;
-}
-
 /* Time left in ns, at least 1 even if overdue; 0 for no limit */
 u64 perf_persistent_session_time_left(const struct perf_persistent_session *session)
 {
@@ -97,43 +85,6 @@ void perf_persistent_registry_remove(struct perf_persistent_session *session)
 
 /* Members */
 
-struct perf_persistent_member *
-perf_persistent_member_find(struct perf_persistent_session *session, u32 nr)
-{
-	struct perf_persistent_member *member;
-
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	list_for_each_entry(member, &session->members, entry) {
-		if (member->nr == nr)
-			return member;
-	}
-
-	return NULL;
-}
-
-static void member_add(struct perf_persistent_session *session, struct perf_persistent_member *new)
-{
-	struct perf_persistent_member *member;
-
-	list_for_each_entry(member, &session->members, entry) {
-		if (member->nr > new->nr)
-			break;
-	}
-	list_add_tail(&new->entry, &member->entry);
-}
-
-static void member_put(struct perf_persistent_member *member)
-{
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	if (--member->nr_instances)
-		return;
-
-	list_del(&member->entry);
-	kfree(member);
-}
-
 /* Ignore the period, which PERF_EVENT_IOC_PERIOD may have changed. */
 static bool is_same_event(const struct perf_persistent_member *member,
 			  const struct perf_persistent_member *new)
@@ -144,24 +95,6 @@ static bool is_same_event(const struct perf_persistent_member *member,
 
 	return !memcmp(&member->attr, &attr, sizeof(attr)) &&
 	       (!*new->label || !strcmp(member->label, new->label));
-}
-
-/* Get the existing member if it is the same event; if there is none, add *@new. */
-static struct perf_persistent_member *member_get(struct perf_persistent_session *session,
-						 struct perf_persistent_member **new)
-{
-	struct perf_persistent_member *member;
-
-	member = perf_persistent_member_find(session, (*new)->nr);
-	if (!member) {
-		swap(member, *new);
-		member_add(session, member);
-	} else if (!is_same_event(member, *new)) {
-		return ERR_PTR(-EINVAL);
-	}
-	member->nr_instances++;
-
-	return member;
 }
 
 /* Instances */
@@ -240,7 +173,8 @@ static bool is_counting(const struct perf_persistent_instance *inst)
 
 /*
  * Add a new instance to its session; lookups find it from now on. *@new is NULL on return if it
- * became the member. The caller has reserved an entry in perf_persistent_session::instances.
+ * became the member. The caller has reserved entries in perf_persistent_session::instances and
+ * ::members.
  *
  * An older instance with the same key may no longer count for the task itself, but maybe for
  * its children. The new instance replaces it in the tree of keys then, and the older one can
@@ -249,13 +183,15 @@ static bool is_counting(const struct perf_persistent_instance *inst)
  * On errors nothing has changed: -EEXIST if the member has an instance with this key, -EINVAL
  * if the member is another event, -EAGAIN if there are too many instances.
  */
-int perf_persistent_registry_link(struct perf_persistent_session *session,
+int perf_persistent_instance_link(struct perf_persistent_session *session,
 				  struct perf_persistent_instance *inst,
 				  struct perf_persistent_member **new)
 {
+	struct perf_persistent_member *member = xa_load(&session->members, (*new)->nr);
+	struct perf_event *event = inst->event;
 	struct perf_persistent_instance *ended;
-	struct perf_persistent_member *member;
 
+	lockdep_assert_held(&event->ctx->mutex);
 	lockdep_assert_held(&perf_persistent_mutex);
 
 	/* perf_event_attr::config has the number + 1. */
@@ -267,11 +203,14 @@ int perf_persistent_registry_link(struct perf_persistent_session *session,
 	ended = perf_persistent_instance_lookup(session, &inst->key);
 	if (ended && (!inst->key.task || is_counting(ended)))
 		return -EEXIST;
+	if (member && !is_same_event(member, *new))
+		return -EINVAL;
 
-	member = member_get(session, new);
-	if (IS_ERR(member))
-		return PTR_ERR(member);
-
+	if (!member) {
+		swap(member, *new);
+		xa_store(&session->members, member->nr, member, GFP_NOWAIT);
+		session->nr_members++;
+	}
 	if (ended) {
 		rb_replace_node(&ended->node, &inst->node, &session->keys);
 		RB_CLEAR_NODE(&ended->node);
@@ -281,24 +220,65 @@ int perf_persistent_registry_link(struct perf_persistent_session *session,
 
 	inst->session = session;
 	inst->member = member;
+	member->nr_instances++;
 	inst->nr = session->next_instance;
 	WRITE_ONCE(session->next_instance, inst->nr + 1);
 	xa_store(&session->instances, inst->nr, inst, GFP_NOWAIT);
 	session->nr_instances++;
 	atomic_inc(&session->nr_unfinished);
+	refcount_inc(&event->persistent->users);
+	WRITE_ONCE(event->persistent->detached, true);
+	if (perf_event_is_parked(event)) {
+		inst->offline_since = ktime_get_boottime_ns();
+		inst->offline_count = 1;
+	}
+	/* is_measured() reads the instance without a lock. */
+	smp_store_release(&event->persistent->instance, inst);
 
 	return 0;
 }
 
-void perf_persistent_registry_unlink(struct perf_persistent_instance *inst)
+static void unlink_instance(struct perf_persistent_instance *inst)
 {
 	struct perf_persistent_session *session = inst->session;
+	struct perf_persistent_member *member = inst->member;
 
 	lockdep_assert_held(&perf_persistent_mutex);
 
+	WRITE_ONCE(inst->event->persistent->instance, NULL);
 	if (!RB_EMPTY_NODE(&inst->node))
 		rb_erase(&inst->node, &session->keys);
 	xa_erase(&session->instances, inst->nr);
-	member_put(inst->member);
 	session->nr_instances--;
+	if (!--member->nr_instances) {
+		xa_erase(&session->members, member->nr);
+		session->nr_members--;
+		kfree(member);
+	}
+}
+
+/*
+ * Remove the instance of an event from the registry, for perf_persistent_instance_finish(), or
+ * return NULL if the session has none. @ended is enum perf_persistent_state if the kernel ends
+ * the event, or 0. Takes perf_event_context::mutex.
+ */
+struct perf_persistent_instance *
+perf_persistent_instance_unlink(struct perf_persistent_session *session,
+				struct perf_event *event, u8 ended)
+{
+	struct perf_event_context *ctx = perf_event_ctx_lock(event);
+	struct perf_persistent_instance *inst;
+
+	scoped_guard(mutex, &perf_persistent_mutex) {
+		inst = perf_persistent_instance_in(event, session);
+		if (inst) {
+			event->persistent->ended = ended;
+			if (!ended)
+				perf_persistent_trace(attach, inst);
+			unlink_instance(inst);
+		}
+	}
+	perf_event_ctx_unlock(event, ctx);
+
+	return inst;
 }

@@ -199,7 +199,8 @@ static struct file *open_instance(struct perf_persistent_session *session,
 		err = security_perf_event_read(event);
 	if (!err)
 		err = check_attr(attr, event, perf_persistent_is_delegated(session));
-	file = err ? ERR_PTR(err) : perf_persistent_view_open(event, attr, generation, f_flags);
+	file = err ? ERR_PTR(err) :
+		     perf_persistent_view_open(session, event, attr, generation, f_flags);
 	if (IS_ERR(file))
 		put_event(event);
 
@@ -223,7 +224,7 @@ static struct file *open_session(struct perf_persistent_session *session,
 	if (!perf_persistent_may_open_session(session))
 		return ERR_PTR(-EACCES);
 
-	return perf_persistent_session_open(session, f_flags);
+	return perf_persistent_view_open(session, NULL, attr, 0, f_flags);
 }
 
 /**

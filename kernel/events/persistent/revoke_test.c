@@ -22,7 +22,15 @@ static int revoke_add(struct perf_event *event, int flags)
 	return 0;
 }
 
-static void revoke_del(struct perf_event *event, int flags) { }
+/* revoke_del() acts like an NMI that reaches a limit of the event before the PMU is stopped. */
+static bool revoke_disables;
+
+static void revoke_del(struct perf_event *event, int flags)
+{
+	if (revoke_disables)
+		event->pending_disable = 1;
+}
+
 static void revoke_start(struct perf_event *event, int flags) { }
 static void revoke_stop(struct perf_event *event, int flags) { }
 
@@ -85,11 +93,9 @@ static u32 revoke_state(struct perf_event *event)
 /* Take the event out of the registry. */
 static void revoke_attach(struct perf_event *event)
 {
-	struct perf_persistent_instance *inst = event->persistent->instance;
+	struct perf_persistent_session *session = event->persistent->instance->session;
 
-	scoped_guard(mutex, &perf_persistent_mutex)
-		perf_persistent_instance_unlink(inst);
-	perf_persistent_instance_finish(inst);
+	perf_persistent_instance_finish(perf_persistent_instance_unlink(session, event, 0));
 }
 
 /* Attach the event and close it. */
@@ -212,6 +218,19 @@ static void perf_persistent_revoke_read_test(struct kunit *test)
 	}
 }
 
+/* An event that is disabled while it is being stopped stays disabled after the hold. */
+static void perf_persistent_disabled_in_stop_test(struct kunit *test)
+{
+	struct perf_event *event = revoke_make(test, 0);
+
+	revoke_disables = true;
+	perf_persistent_hold_event(event, true);
+	revoke_disables = false;
+	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_HELD);
+	perf_persistent_hold_event(event, false);
+	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_DISABLED);
+}
+
 /* Also runs after a failed assertion. */
 static void revoke_exit(struct kunit *test)
 {
@@ -232,6 +251,7 @@ static struct kunit_case perf_persistent_revoke_cases[] = {
 	KUNIT_CASE(perf_persistent_driver_places_test),
 	KUNIT_CASE(perf_persistent_revoked_before_test),
 	KUNIT_CASE(perf_persistent_revoke_read_test),
+	KUNIT_CASE(perf_persistent_disabled_in_stop_test),
 	{ },
 };
 

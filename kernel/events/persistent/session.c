@@ -12,11 +12,11 @@
  * Instances end in two phases. Under perf_persistent_mutex an instance is
  * unlinked: it is no longer found or counted. Without the mutex it is finished:
  * the buffer and the use are dropped, and the session's sysfs entries removed.
- * Finishing waits for contexts, for RCU and for readers of sysfs, which take
- * the mutex.
+ * Finishing waits for RCU and for readers of sysfs, which take the mutex. Both
+ * wait for the event's context.
  *
  * perf_persistent_event::instance changes under perf_persistent_mutex and
- * perf_event_context::lock, so that CPU hotplug can read it under the latter.
+ * perf_event_context::mutex, so that CPU hotplug can read it under the latter.
  */
 #include <linux/cred.h>
 #include <linux/slab.h>
@@ -107,71 +107,10 @@ void perf_persistent_instance_free(struct perf_persistent_instance *inst)
 	kfree_rcu(inst, rcu);
 }
 
-/*
- * Lock the context of an event without perf_event_context::mutex. Try again if
- * a PMU has moved the event to the context of another CPU meanwhile.
- */
-struct perf_event_context *perf_persistent_context_lock(struct perf_event *event)
-{
-	struct perf_event_context *ctx;
-
-	for (;;) {
-		ctx = READ_ONCE(event->ctx);
-		raw_spin_lock_irq(&ctx->lock);
-		if (likely(ctx == event->ctx))
-			return ctx;
-		raw_spin_unlock_irq(&ctx->lock);
-	}
-}
-
-static void set_instance(struct perf_event *event, struct perf_persistent_instance *inst)
-{
-	struct perf_event_context *ctx = perf_persistent_context_lock(event);
-
-	/* is_measured() reads the instance without a lock. */
-	smp_store_release(&event->persistent->instance, inst);
-	if (inst && (event->still & PERF_EVENT_PARKED)) {
-		inst->offline_since = ktime_get_boottime_ns();
-		inst->offline_count = 1;
-	}
-	raw_spin_unlock_irq(&ctx->lock);
-}
-
-/* Add a new instance to its session, as perf_persistent_registry_link() does. */
-int perf_persistent_instance_insert(struct perf_persistent_session *session,
-				    struct perf_persistent_instance *inst,
-				    struct perf_persistent_member **new)
-{
-	struct perf_event *event = inst->event;
-	int err;
-
-	lockdep_assert_held(&event->ctx->mutex);
-
-	err = perf_persistent_registry_link(session, inst, new);
-	if (err)
-		return err;
-
-	session->needs |= perf_persistent_needs(event);
-	refcount_inc(&event->persistent->users);
-	WRITE_ONCE(event->persistent->detached, true);
-	set_instance(event, inst);
-
-	return 0;
-}
-
-/* Remove an instance from the registry, for perf_persistent_instance_finish(). */
-void perf_persistent_instance_unlink(struct perf_persistent_instance *inst)
-{
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	set_instance(inst->event, NULL);
-	perf_persistent_registry_unlink(inst);
-}
-
 /* End a session without instances; waits for readers of sysfs, which take the mutex. */
 void perf_persistent_session_destroy(struct perf_persistent_session *session)
 {
-	WARN_ON_ONCE(session->nr_instances || !list_empty(&session->members));
+	WARN_ON_ONCE(session->nr_instances || session->nr_members);
 
 	/* First, so that the name is free again when the directory is gone. */
 	perf_persistent_name_remove(session->name);
@@ -223,29 +162,19 @@ static enum hrtimer_restart session_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-static struct perf_persistent_instance *
-unlink_first_if_over(struct perf_persistent_session *session)
+/* The time to live can be extended until @expired is set. */
+static bool session_is_over(struct perf_persistent_session *session)
 {
-	struct perf_persistent_instance *inst;
-
 	guard(mutex)(&perf_persistent_mutex);
 
-	/* The time to live can be extended until @expired is set. */
-	if (!session->expired) {
-		if (!session->nr_instances || !session->deadline ||
-		    ktime_get_boottime_ns() < session->deadline)
-			return NULL;
-		session->expired = true;
-		trace_persistent_expire(session->id, 0);
-	}
+	if (!session->nr_instances || !session->deadline ||
+	    ktime_get_boottime_ns() < session->deadline)
+		return false;
 
-	inst = perf_persistent_instance_from(session, 0);
-	if (inst) {
-		inst->event->persistent->ended = PERF_PERSISTENT_STATE_EXPIRED;
-		perf_persistent_instance_unlink(inst);
-	}
+	session->expired = true;
+	trace_persistent_expire(session->id, 0);
 
-	return inst;
+	return true;
 }
 
 /* End the events as if their last user had closed them; open files still refer to them. */
@@ -253,11 +182,18 @@ static void session_expire(struct work_struct *work)
 {
 	struct perf_persistent_session *session;
 	struct perf_persistent_instance *inst;
+	struct perf_event *event;
+	bool is_over;
 
 	session = container_of(work, struct perf_persistent_session, expire);
-	while ((inst = unlink_first_if_over(session))) {
-		end_event(inst->event);
-		perf_persistent_instance_finish(inst);
+	is_over = session_is_over(session);
+	for_each_persistent_event(event, session, 0, is_over) {
+		inst = perf_persistent_instance_unlink(session, event,
+						       PERF_PERSISTENT_STATE_EXPIRED);
+		if (inst) {
+			end_event(event);
+			perf_persistent_instance_finish(inst);
+		}
 	}
 	kobject_put(&session->kobj);
 }
@@ -274,8 +210,8 @@ static struct perf_persistent_session *session_alloc(const struct perf_persisten
 
 	perf_persistent_sysfs_init_session(session);
 	xa_init_flags(&session->instances, XA_FLAGS_ACCOUNT);
+	xa_init_flags(&session->members, XA_FLAGS_ACCOUNT);
 	session->keys = RB_ROOT;
-	INIT_LIST_HEAD(&session->members);
 	INIT_WORK(&session->expire, session_expire);
 	hrtimer_setup(&session->timer, session_timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS);
 	mutex_init(&session->control);

@@ -36,7 +36,6 @@
 /**
  * struct perf_persistent_change - arguments of SET
  * @set:     as user space gave it
- * @event:   event of the open file, or NULL for a file of the holder's session
  * @holder:  holder of the file, or NULL if the file cannot hold
  * @uid:     new owner
  * @gid:     new group
@@ -48,7 +47,6 @@
  */
 struct perf_persistent_change {
 	struct perf_persistent_set	set;
-	struct perf_event		*event;
 	struct perf_persistent_holder	*holder;
 	kuid_t				uid;
 	kgid_t				gid;
@@ -211,8 +209,7 @@ static int check_member(struct perf_persistent_session *session,
 	if (!perf_persistent_session_lives(session))
 		return -ESRCH;
 
-	return !set->member || perf_persistent_member_find(session, set->member - 1) ?
-	       0 : -ENOENT;
+	return !set->member || xa_load(&session->members, set->member - 1) ? 0 : -ENOENT;
 }
 
 static bool is_over(struct perf_event *event)
@@ -292,18 +289,14 @@ static int make_filters(struct perf_persistent_session *session, struct perf_per
 	return list_empty(&c->filters) ? -EINVAL : 0;
 }
 
-static int check_hold(struct perf_persistent_session *session,
-		      const struct perf_persistent_change *c)
+/* The file that was detached cannot hold, and a view only the session that it was opened from. */
+static int check_hold(const struct perf_persistent_session *session,
+		      const struct perf_persistent_holder *holder)
 {
-	if (!c->holder)
+	if (!holder)
 		return -EOPNOTSUPP;
 
-	/* The event has left the session since it was looked up. */
-	if (c->event && !perf_persistent_is_in(c->event, session))
-		return -EINVAL;
-
-	/* The file still holds instances of a session that its event has left. */
-	return c->holder->session && c->holder->session != session ? -EBUSY : 0;
+	return holder->session == session ? 0 : -ESRCH;
 }
 
 static int check_change(struct perf_persistent_session *session, struct perf_persistent_change *c)
@@ -317,7 +310,7 @@ static int check_change(struct perf_persistent_session *session, struct perf_per
 	if (!err && (c->set.flags & PERF_PERSISTENT_SET_FILTER))
 		err = make_filters(session, c);
 	if (!err && (c->set.flags & PERF_PERSISTENT_SET_HOLD))
-		err = check_hold(session, c);
+		err = check_hold(session, c->holder);
 
 	return err;
 }
@@ -453,7 +446,7 @@ static int change_locked(struct perf_persistent_session *session, struct perf_pe
 
 	set_trace(session, c, true);
 	if (c->set.flags & PERF_PERSISTENT_SET_HOLD)
-		perf_persistent_hold(c->holder, session, c->set.member);
+		perf_persistent_hold(c->holder, c->set.member);
 	set_instances(session, c);
 	if (c->set.flags & PERF_PERSISTENT_SET_CLEAR) {
 		/* After disabled events have stopped */
@@ -499,14 +492,14 @@ static int change_session(struct perf_persistent_session *session, struct perf_p
 	return err;
 }
 
-static struct perf_persistent_session *session_of_change(const struct perf_persistent_change *c)
+static struct perf_persistent_session *get_session(const struct perf_persistent_holder *holder,
+						   struct perf_event *event)
 {
 	struct perf_persistent_session *session;
-	struct perf_event *event = c->event;
 
 	if (!event) {
-		kobject_get(&c->holder->session->kobj);
-		return c->holder->session;
+		kobject_get(&holder->session->kobj);
+		return holder->session;
 	}
 
 	session = perf_persistent_session_of(event);
@@ -527,11 +520,10 @@ long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct per
 	if (!c)
 		return -ENOMEM;
 
-	c->event = event;
 	c->holder = holder;
 	INIT_LIST_HEAD(&c->filters);
 	err = copy_set(c, cmd, arg);
-	session = err ? NULL : session_of_change(c);
+	session = err ? NULL : get_session(holder, event);
 	if (IS_ERR(session)) {
 		err = PTR_ERR(session);
 	} else if (session) {

@@ -30,28 +30,25 @@
 static struct kset *session_dirs;
 static struct pmu perf_persistent_pmu;
 
-struct perf_persistent_attribute {
-	struct attribute	attr;
-	ssize_t			(*show)(struct perf_persistent_session *session, char *buf);
-};
+static struct perf_persistent_session *to_session(const struct kobject *kobj)
+{
+	return container_of(kobj, struct perf_persistent_session, kobj);
+}
 
-#define PERF_PERSISTENT_ATTR_MODE(_name, _mode)				\
-	static struct perf_persistent_attribute _name##_attr = {	\
-		.attr	= { .name = __stringify(_name), .mode = _mode },	\
-		.show	= _name##_show,					\
-	}
-
-#define PERF_PERSISTENT_ATTR(_name)	PERF_PERSISTENT_ATTR_MODE(_name, 0444)
+#define SESSION_ATTR(_name)	static struct kobj_attribute _name##_attr = __ATTR_RO(_name)
 
 /* A file with one value of the session */
 #define SESSION_VALUE(_name, _format, _value)						\
-	static ssize_t _name##_show(struct perf_persistent_session *session, char *buf)	\
+	static ssize_t _name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\
+				    char *buf)						\
 	{										\
-		guard(mutex)(&perf_persistent_mutex);						\
+		struct perf_persistent_session *session = to_session(kobj);		\
+											\
+		guard(mutex)(&perf_persistent_mutex);					\
 											\
 		return sysfs_emit(buf, _format "\n", _value);				\
 	}										\
-	PERF_PERSISTENT_ATTR(_name)
+	SESSION_ATTR(_name)
 
 SESSION_VALUE(name, "%s", session->name->text);
 SESSION_VALUE(uid, "%u", from_kuid_munged(current_user_ns(), session->uid));
@@ -59,27 +56,30 @@ SESSION_VALUE(gid, "%u", from_kgid_munged(current_user_ns(), session->gid));
 SESSION_VALUE(mode, "%04o", session->mode);
 SESSION_VALUE(age, "%llu", ktime_get_boottime_ns() - session->created);
 SESSION_VALUE(time_left, "%llu", perf_persistent_session_time_left(session));
-SESSION_VALUE(members, "%zu", list_count_nodes(&session->members));
+SESSION_VALUE(members, "%u", session->nr_members);
 SESSION_VALUE(instances, "%u", session->nr_instances);
 SESSION_VALUE(buffer_bytes, "%llu", (u64)atomic_long_read(&session->nr_pages) << PAGE_SHIFT);
 
-static ssize_t types_show(struct perf_persistent_session *session, char *buf)
+static ssize_t types_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	struct perf_persistent_member *member;
+	struct perf_persistent_session *session = to_session(kobj);
+	const struct perf_persistent_member *member;
+	unsigned long nr;
 	ssize_t len = 0;
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	list_for_each_entry(member, &session->members, entry)
+	xa_for_each(&session->members, nr, member)
 		len += sysfs_emit_at(buf, len, "%u:0x%llx\n", member->attr.type,
 				     member->attr.config);
 
 	return len;
 }
-PERF_PERSISTENT_ATTR(types);
+SESSION_ATTR(types);
 
-static ssize_t cpus_show(struct perf_persistent_session *session, char *buf)
+static ssize_t cpus_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
+	struct perf_persistent_session *session = to_session(kobj);
 	struct perf_event *event;
 	cpumask_var_t cpus;
 	ssize_t len;
@@ -96,10 +96,11 @@ static ssize_t cpus_show(struct perf_persistent_session *session, char *buf)
 
 	return len;
 }
-PERF_PERSISTENT_ATTR(cpus);
+SESSION_ATTR(cpus);
 
-static ssize_t lost_show(struct perf_persistent_session *session, char *buf)
+static ssize_t lost_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
+	struct perf_persistent_session *session = to_session(kobj);
 	struct perf_event *event;
 	u64 origin, lost = 0;
 
@@ -112,9 +113,9 @@ static ssize_t lost_show(struct perf_persistent_session *session, char *buf)
 }
 
 /* When a buffer is full, this counts the events, which takes the right to read. */
-PERF_PERSISTENT_ATTR_MODE(lost, 0400);
+static struct kobj_attribute lost_attr = __ATTR_RO_MODE(lost, 0400);
 
-static const struct attribute *session_attrs[] = {
+static struct attribute *session_attrs[] = {
 	&name_attr.attr,
 	&uid_attr.attr,
 	&gid_attr.attr,
@@ -130,33 +131,20 @@ static const struct attribute *session_attrs[] = {
 	NULL,
 };
 
-static ssize_t session_show(struct kobject *kobj, struct attribute *attr, char *buf)
-{
-	struct perf_persistent_session *session;
-	struct perf_persistent_attribute *a;
-
-	session = container_of(kobj, struct perf_persistent_session, kobj);
-	a = container_of(attr, struct perf_persistent_attribute, attr);
-
-	return a->show(session, buf);
-}
-
-static const struct sysfs_ops session_sysfs_ops = {
-	.show	= session_show,
-};
+ATTRIBUTE_GROUPS(session);
 
 static void session_release(struct kobject *kobj)
 {
-	struct perf_persistent_session *session;
+	struct perf_persistent_session *session = to_session(kobj);
 
-	session = container_of(kobj, struct perf_persistent_session, kobj);
 	kfree(session->name);
 	kfree(session);
 }
 
 static const struct kobj_type session_ktype = {
 	.release	= session_release,
-	.sysfs_ops	= &session_sysfs_ops,
+	.sysfs_ops	= &kobj_sysfs_ops,
+	.default_groups	= session_groups,
 };
 
 /* Uevents */
@@ -168,13 +156,9 @@ static const char *session_uevent_subsystem(const struct kobject *kobj)
 
 static int session_uevent(const struct kobject *kobj, struct kobj_uevent_env *env)
 {
-	const struct perf_persistent_session *session;
-
 	guard(mutex)(&perf_persistent_mutex);
 
-	session = container_of(kobj, struct perf_persistent_session, kobj);
-
-	return add_uevent_var(env, "PERSISTENT_NAME=%s", session->name->text);
+	return add_uevent_var(env, "PERSISTENT_NAME=%s", to_session(kobj)->name->text);
 }
 
 static const struct kset_uevent_ops session_uevent_ops = {
@@ -229,18 +213,10 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 
 	session->kobj.kset = session_dirs;
 	err = kobject_add(&session->kobj, NULL, "%u", session->id);
-	if (err)
-		return err;
+	if (!err)
+		kobject_uevent(&session->kobj, KOBJ_ADD);
 
-	/* They are removed with the directory, which is cheaper than one by one. */
-	err = sysfs_create_files(&session->kobj, session_attrs);
-	if (err) {
-		kobject_del(&session->kobj);
-		return err;
-	}
-	kobject_uevent(&session->kobj, KOBJ_ADD);
-
-	return 0;
+	return err;
 }
 
 /* Send a uevent about a session that was changed, and may have ended meanwhile. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: views, the files that reopening makes.
+ * Persistent perf events: views, the files that reopening makes, and files of a session.
  *
  * Each view has its own read format, window of the count, wake-ups and holds,
  * so that readers of the same event do not disturb each other. Operations on a
@@ -10,7 +10,6 @@
  */
 #include <linux/anon_inodes.h>
 #include <linux/cleanup.h>
-#include <linux/cred.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/ioctl.h>
@@ -38,17 +37,16 @@ struct view_window {
 };
 
 /**
- * struct perf_persistent_view - an open file on an event
- * @event:	 event, to which the view has a reference
+ * struct perf_persistent_view - an open file on an event or a session
+ * @event:	 event, to which the view has a reference; NULL for a file of the session
  * @read_format: PERF_FORMAT_*
- * @cred:	 credentials of its opener
  * @generation:	 perf_persistent_generation() that its rights were checked at
  * @attached:	 the view has attached the event, and is one of its users
- * @holder:	 its holds
+ * @holder:	 its session, to which it has a reference, and its holds
  * @lock:	 protects the fields below
  * @enabled:	 the window is open
  * @times:	 window of the times: enabled, running
- * @counts:	 window of the count, or of the counts of the group
+ * @counts:	 windows of the count, or of the counts of the group as the view was opened
  * @nr_counts:	 length of @counts
  * @rb_id:	 perf_buffer::id of the buffer that @wakeup belongs to
  * @wakeup:	 perf_buffer::wakeup when poll() last reported it
@@ -56,7 +54,6 @@ struct view_window {
 struct perf_persistent_view {
 	struct perf_event		*event;
 	u64				read_format;
-	const struct cred		*cred;
 	u64				generation;
 	unsigned int			attached;
 	struct perf_persistent_holder	holder;
@@ -118,84 +115,44 @@ static struct view_values *read_one(struct perf_event *event)
 	return v;
 }
 
-static const struct view_window *view_find(const struct perf_persistent_view *view, u32 nr, u64 id)
+/*
+ * Move the window of event @id to index @nr; return false if the view does not show the event.
+ * Events that have left the group keep their windows at the end.
+ */
+static bool view_select(struct perf_persistent_view *view, u32 nr, u64 id)
 {
-	const struct view_window *w;
-
-	for (u32 i = 0; i < view->nr_counts; i++) {
-		w = &view->counts[(nr + i) % view->nr_counts];
-		if (w->id == id)
-			return w;
+	for (u32 i = nr; i < view->nr_counts; i++) {
+		if (view->counts[i].id == id) {
+			swap(view->counts[i], view->counts[nr]);
+			return true;
+		}
 	}
 
-	return NULL;
+	return false;
 }
 
-/*
- * Check that the opener of the view may read a sibling. A sibling that is in no
- * session needs the permissions for opening it.
- */
-static int view_may_read(const struct perf_persistent_view *view, struct perf_event *sibling)
-{
-	const struct cred *old = override_creds(view->cred);
-	int err = perf_persistent_may_use(sibling, PERF_PERSISTENT_READ);
-
-	if (err == -EACCES && !perf_persistent_instance_of(sibling))
-		err = perf_persistent_allow(perf_persistent_needs(sibling));
-	revert_creds(old);
-
-	return err;
-}
-
-/*
- * Set up a window for each event of the group, in its order. Siblings that have
- * a window keep it without another check, because an expiring session loses its
- * events one by one. Siblings that come later are shown with their full count.
- */
-static int view_update(struct perf_persistent_view *view)
-{
-	struct perf_event *event = view->event, *sibling;
-	struct view_window *counts __free(kfree) = NULL;
-	const struct view_window *old;
-	u32 nr = 1;
-	int err;
-
-	lockdep_assert_held(&event->ctx->mutex);
-
-	counts = kcalloc(1 + event->nr_siblings, sizeof(*counts), GFP_KERNEL_ACCOUNT);
-	if (!counts)
-		return -ENOMEM;
-
-	counts[0] = view->counts[0];
-	for_each_sibling_event(sibling, event) {
-		old = view_find(view, nr, sibling->id);
-		err = old ? 0 : view_may_read(view, sibling);
-		if (err)
-			return err;
-		counts[nr++] = old ? *old : (struct view_window) { .id = sibling->id };
-	}
-
-	kfree(view->counts);
-	view->counts = no_free_ptr(counts);
-	view->nr_counts = nr;
-
-	return 0;
-}
-
+/* Read the group, without siblings that came after the view was opened. */
 static struct view_values *read_group(struct perf_persistent_view *view)
 {
 	struct perf_event_context *ctx = perf_event_ctx_lock(view->event);
-	int err = view_update(view);
-	void *v = ERR_PTR(err);
+	struct view_values *v;
+	u32 nr = 0;
 
-	if (!err)
-		v = perf_event_read_group(view->event, PERF_PERSISTENT_VALUES_FORMAT);
+	v = (void *)perf_event_read_group(view->event, PERF_PERSISTENT_VALUES_FORMAT);
 	perf_event_ctx_unlock(view->event, ctx);
+	if (IS_ERR(v))
+		return v;
+
+	for (u32 i = 0; i < v->nr; i++) {
+		if (view_select(view, nr, v->event[i].id))
+			v->event[nr++] = v->event[i];
+	}
+	v->nr = nr;
 
 	return v;
 }
 
-/* Read the current values, one for each window, for kfree() */
+/* Read the current values, in the order of the windows, for kfree() */
 static struct view_values *view_values(struct perf_persistent_view *view)
 {
 	lockdep_assert_held(&view->lock);
@@ -223,33 +180,67 @@ static int view_move(struct perf_persistent_view *view, bool enable, bool reset)
 	return 0;
 }
 
-/* The windows of a new view begin where each event was cleared last. */
-static int view_begin(struct perf_persistent_view *view)
+/* The rights to a delegated session cover the siblings that are in it; the mode was checked. */
+static int may_read_sibling(const struct perf_persistent_session *session,
+			    struct perf_event *sibling)
 {
-	struct perf_event *event = view->event, *sibling;
+	lockdep_assert_held(&sibling->ctx->mutex);
+
+	if (perf_persistent_is_delegated(session) && perf_persistent_instance_in(sibling, session))
+		return 0;
+
+	return perf_persistent_may_open(sibling);
+}
+
+static void view_add(struct perf_persistent_view *view, struct perf_event *event, u64 base)
+{
+	view->counts[view->nr_counts++] = (struct view_window) { .id = event->id, .base = base };
+}
+
+/*
+ * Choose the events that the view shows: @event, to which the rights have been checked, and its
+ * siblings if it is a view of a group in the session @group. Each begins where it was cleared
+ * last.
+ */
+static int view_show_event(struct perf_persistent_view *view, struct perf_event *event,
+			   const struct perf_persistent_session *group)
+{
 	const struct perf_persistent_origin origin = perf_persistent_origin_of(event);
-	struct perf_event_context *ctx;
-	u32 nr = 1;
+	struct perf_event *sibling;
 	int err;
 
-	view->counts = kzalloc_obj(*view->counts, GFP_KERNEL_ACCOUNT);
+	view->counts = kcalloc(1 + (group ? event->nr_siblings : 0), sizeof(*view->counts),
+			       GFP_KERNEL_ACCOUNT);
 	if (!view->counts)
 		return -ENOMEM;
 
-	view->nr_counts = 1;
-	view->counts->id = event->id;
-	view->counts->base = origin.count;
 	view->times[0].base = origin.enabled;
 	view->times[1].base = origin.running;
-	if (!(view->read_format & PERF_FORMAT_GROUP))
+	view_add(view, event, origin.count);
+	if (!group)
 		return 0;
 
-	ctx = perf_event_ctx_lock(event);
-	err = view_update(view);
-	if (!err) {
-		for_each_sibling_event(sibling, event)
-			view->counts[nr++].base = perf_persistent_origin_of(sibling).count;
+	for_each_sibling_event(sibling, event) {
+		err = may_read_sibling(group, sibling);
+		if (err)
+			return err;
+		view_add(view, sibling, perf_persistent_origin_of(sibling).count);
 	}
+
+	return 0;
+}
+
+static int view_begin(struct perf_persistent_view *view, struct perf_event *event,
+		      const struct perf_persistent_session *session)
+{
+	struct perf_event_context *ctx;
+	int err;
+
+	if (!(view->read_format & PERF_FORMAT_GROUP))
+		return view_show_event(view, event, NULL);
+
+	ctx = perf_event_ctx_lock(event);
+	err = view_show_event(view, event, session);
 	perf_event_ctx_unlock(event, ctx);
 
 	return err;
@@ -426,7 +417,8 @@ static int view_release(struct inode *inode, struct file *file)
 	perf_persistent_release(&view->holder);
 	if (view->attached)
 		perf_persistent_put_user(view->event);
-	put_event(view->event);
+	if (view->event)
+		put_event(view->event);
 	kfree(view->counts);
 	kfree(view);
 
@@ -577,8 +569,38 @@ static const struct file_operations view_fops = {
 	.show_fdinfo		= view_show_fdinfo,
 };
 
-/* Create a view; on success it takes over the caller's reference to the event. */
-struct file *perf_persistent_view_open(struct perf_event *event,
+static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct perf_persistent_view *view = file->private_data;
+	long ret = perf_persistent_ioctl(&view->holder, NULL, cmd, arg);
+
+	return ret == -ENOIOCTLCMD ? -ENOTTY : ret;
+}
+
+static void session_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	struct perf_persistent_view *view = file->private_data;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	if (perf_persistent_session_lives(view->holder.session))
+		seq_printf(m, "persistent-id:\t%u\n", view->holder.session->id);
+}
+
+/* For QUERY and SET of a whole session; the file keeps no event. */
+static const struct file_operations session_fops = {
+	.release		= view_release,
+	.unlocked_ioctl		= session_ioctl,
+	.compat_ioctl		= compat_ptr_ioctl,
+	.show_fdinfo		= session_show_fdinfo,
+};
+
+/*
+ * Create a file of an event of a session, or of the session if @event is NULL. On success it
+ * takes over the caller's reference to the event.
+ */
+struct file *perf_persistent_view_open(struct perf_persistent_session *session,
+				       struct perf_event *event,
 				       const struct perf_event_attr *attr, u64 generation,
 				       int f_flags)
 {
@@ -590,17 +612,20 @@ struct file *perf_persistent_view_open(struct perf_event *event,
 		return ERR_PTR(-ENOMEM);
 
 	view->event = event;
+	view->holder.session = session;
 	view->read_format = attr->read_format;
-	view->cred = current_cred();
 	view->generation = generation;
 	view->enabled = !attr->disabled;
 	mutex_init(&view->lock);
 
-	err = view_begin(view);
-	file = err ? ERR_PTR(err) : anon_inode_getfile("[perf_event]", &view_fops, view, f_flags);
+	err = event ? view_begin(view, event, session) : 0;
+	file = err ? ERR_PTR(err) : anon_inode_getfile("[perf_event]",
+				    event ? &view_fops : &session_fops, view, f_flags);
 	if (IS_ERR(file)) {
 		kfree(view->counts);
 		kfree(view);
+	} else {
+		kobject_get(&session->kobj);
 	}
 
 	return file;

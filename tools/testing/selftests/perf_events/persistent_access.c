@@ -579,43 +579,81 @@ TEST_F(siblings, of_others)
 	EXPECT_EQ(-EACCES, event_open(&view, 0, -1, -1, 0));
 }
 
-/* A view shows a later sibling only if its holder may read the session then. */
+/* Nor those of others that measure a task which is not mine. */
+TEST_F(siblings, of_a_task_of_others)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	int leader, id;
+
+	attr.exclude_kernel = 1;
+	leader = event_open(&attr, 1, -1, -1, 0);
+	ASSERT_LE(0, leader);
+	ASSERT_LE(0, event_open(&attr, 1, -1, leader, 0));
+	id = detach(leader);
+	ASSERT_LT(0, id);
+	ASSERT_EQ(0, session_mode(leader, 0644));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LE(0, VIEW(id, 0));
+	EXPECT_EQ(-EACCES, VIEW(id, 0, .read_format = PERF_FORMAT_GROUP));
+}
+
+/* What has left my session does not keep me from my group. */
+TEST_F(siblings, after_another_left)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	int leader, id, other;
+
+	attr.exclude_kernel = 1;
+	ASSERT_EQ(0, become(USER));
+	leader = event_open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, leader);
+	id = detach(leader);
+	ASSERT_LT(0, id);
+	ASSERT_EQ(id, DETACH(event_open(&attr, 0, -1, leader, 0), .id = id, .member = 1));
+
+	ASSERT_EQ(0, become(0));
+	other = open_attr(event_attr(CLOCK), -1);
+	ASSERT_EQ(id, DETACH(other, .id = id, .member = 2));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, VIEW(id, 0, .read_format = PERF_FORMAT_GROUP));
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, attach(other));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LE(0, VIEW(id, 0, .read_format = PERF_FORMAT_GROUP));
+}
+
+/* A view goes on showing the siblings that its opener could read, and no later ones. */
 TEST_F(siblings, that_come_later)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
-	int leader = open_attr(attr, -1), id = detach(leader), fd;
-	__u64 values[8];
+	int leader = open_attr(attr, -1), first = open_attr(attr, leader), id = detach(leader), fd;
+	__u64 values[2 * 3 + 1], second;
 
 	ASSERT_LT(0, id);
 	ASSERT_EQ(0, session_mode(leader, 0644));
-	ASSERT_EQ(id, DETACH(open_attr(attr, leader), .id = id, .member = 1));
-	ASSERT_EQ(0, become(USER));
-	fd = VIEW(id, 0, .read_format = PERF_FORMAT_GROUP);
-	ASSERT_EQ(3 * sizeof(*values), read(fd, values, sizeof(values)));
-
-	ASSERT_EQ(0, become(0));
-	ASSERT_EQ(0, session_mode(leader, 0600));
-	ASSERT_EQ(0, become(USER));
-	EXPECT_EQ(3 * sizeof(*values), read(fd, values, sizeof(values)));
-	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(id, DETACH(first, .id = id, .member = 1));
 	ASSERT_EQ(id, DETACH(open_attr(attr, leader), .id = id, .member = 2));
 	ASSERT_EQ(0, become(USER));
-	EXPECT_EQ(-EACCES, result(read(fd, values, sizeof(values))));
-	EXPECT_EQ(-EACCES, event_ioctl(fd, PERF_EVENT_IOC_RESET, NULL));
-	/* The same if somebody else reads from the file. */
-	ASSERT_EQ(0, become(0));
-	EXPECT_EQ(-EACCES, result(read(fd, values, sizeof(values))));
+	fd = VIEW(id, 0, .read_format = PERF_FORMAT_GROUP | PERF_FORMAT_ID);
+	ASSERT_EQ(sizeof(values), read(fd, values, sizeof(values)));
+	second = values[6];
 
 	ASSERT_EQ(0, become(0));
-	ASSERT_EQ(0, session_mode(leader, 0644));
-	ASSERT_EQ(0, become(USER));
-	EXPECT_EQ(4 * sizeof(*values), read(fd, values, sizeof(values)));
-	EXPECT_LT(0, values[3]);
-	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(id, DETACH(open_attr(attr, leader), .id = id, .member = 3));
 	ASSERT_EQ(0, session_mode(leader, 0600));
 	ASSERT_EQ(0, become(USER));
-	EXPECT_EQ(4 * sizeof(*values), read(fd, values, sizeof(values)));
+	EXPECT_EQ(sizeof(values), read(fd, values, sizeof(values)));
+	EXPECT_EQ(3, values[0]);
+	EXPECT_EQ(second, values[6]);
+	EXPECT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_RESET, NULL));
+
+	/* One that leaves the group is not shown any more, and the others are. */
 	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, attach(first));
+	ASSERT_EQ(0, close(first));
+	EXPECT_EQ(5 * sizeof(*values), read(fd, values, sizeof(values)));
+	EXPECT_EQ(2, values[0]);
+	EXPECT_EQ(second, values[4]);
 }
 
 /* The right to read a session lasts while it expires, one sibling after the other. */

@@ -337,7 +337,7 @@ TEST_F(hold, attached_meanwhile)
 	EXPECT_LE(before + 2 * N, count(self->fd));
 }
 
-/* When it is detached again, it is in another session, which nobody holds. */
+/* When it is detached again, it is in another session, which this view does not hold. */
 TEST_F(hold, detached_again_meanwhile)
 {
 	int fd = reopen(self->id);
@@ -345,6 +345,8 @@ TEST_F(hold, detached_again_meanwhile)
 	ASSERT_EQ(0, hold(fd));
 	ASSERT_EQ(0, attach(self->fd));
 	ASSERT_LT(0, detach(self->fd));
+	expect_counts(_metadata, variant->event, self->fd);
+	EXPECT_EQ(-ESRCH, hold(fd));
 	expect_counts(_metadata, variant->event, self->fd);
 	close(fd);
 	expect_counts(_metadata, variant->event, self->fd);

@@ -530,4 +530,26 @@ TEST_F(shared, both_persistent)
 	EXPECT_EQ(-EACCES, reopen(self->id));
 }
 
+/* Nor if both are in a session of somebody else. */
+TEST_F(shared, in_another_session)
+{
+	int view;
+
+	self->id = DETACH(self->fd, .buffer_pages = PAGES);
+	ASSERT_LT(0, self->id);
+	view = reopen(self->id);
+	ASSERT_LE(0, view);
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, attach(self->fd));
+	self->id = DETACH(self->fd, .buffer_pages = PAGES);
+	ASSERT_LT(0, self->id);
+	ASSERT_EQ(0, ioctl(self->other, PERF_EVENT_IOC_SET_OUTPUT, self->fd));
+	ASSERT_EQ(self->id, DETACH(self->other, .id = self->id, .member = 1));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, (1 + PAGES) * getpagesize(), PROT_READ, MAP_SHARED,
+				   view, 0));
+	EXPECT_EQ(EACCES, errno);
+}
+
 TEST_HARNESS_MAIN
