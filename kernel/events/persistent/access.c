@@ -247,15 +247,24 @@ static int may_open_all(struct perf_persistent_session *session)
 static bool shows_others(struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
+	struct perf_buffer *rb;
+	bool is_shared;
 
 	if (READ_ONCE(event->nr_siblings) || READ_ONCE(event->group_leader) != event)
 		return true;
 
-	guard(mutex)(&perf_persistent_mutex);
+	rb = ring_buffer_get(event);
+	if (!rb)
+		return false;
 
-	inst = perf_persistent_instance_of(event);
+	scoped_guard(mutex, &perf_persistent_mutex) {
+		inst = perf_persistent_instance_of(event);
+		/* It has not pinned a buffer that came after it was detached. */
+		is_shared = READ_ONCE(rb->nr_pins) > (inst && inst->rb == rb);
+	}
+	ring_buffer_put(rb);
 
-	return inst && inst->rb && READ_ONCE(inst->rb->nr_pins) > 1;
+	return is_shared;
 }
 
 /*
@@ -359,27 +368,29 @@ int perf_persistent_may_use(struct perf_event *event, unsigned int right)
 
 /*
  * Check that a view whose rights were checked at @generation of a session may map the buffer
- * of its event. If the event shows others, any instance that joined later may be one of them;
- * and if the event has joined another session, the rights are not those to that.
+ * of its event. If the event has joined another session, the rights are not those to that; and
+ * if it shows others, any instance that joined later may be one of them.
  */
 bool perf_persistent_may_map(struct perf_event *event, u64 generation)
 {
 	struct perf_persistent_instance *inst;
+	bool others;
 
-	if (perfmon_capable() || !shows_others(event))
+	if (perfmon_capable())
 		return true;
 
+	others = shows_others(event);
 	guard(mutex)(&perf_persistent_mutex);
 
 	inst = perf_persistent_instance_of(event);
 	if (!inst)
 		return true;
+	if (inst->session->id != generation >> 32)
+		return false;
 
-	/* The mode of such a session decides on all instances. */
-	if (inst->session->flags & PERF_PERSISTENT_PRIVILEGED)
-		return inst->session->id == generation >> 32;
-
-	return perf_persistent_generation(inst->session) == generation;
+	/* The mode of a privileged session decides on all instances. */
+	return !others || (inst->session->flags & PERF_PERSISTENT_PRIVILEGED) ||
+	       perf_persistent_generation(inst->session) == generation;
 }
 
 /* Check a time to live; 0 becomes the default: no limit, or the maximum without CAP_PERFMON. */

@@ -263,6 +263,10 @@ static u64 reserved_head(struct perf_event *event, struct perf_buffer *rb)
 	struct head_request h = { .rb = rb };
 	int cpu = event->cpu;
 
+	/* Do not disturb a CPU that the task may never have been on. */
+	if (perf_persistent_target(event) && !local_read(&rb->head))
+		return 0;
+
 	if (cpu < 0) {
 		/*
 		 * The only writer is a task. Whoever sees that it moved to its

@@ -667,6 +667,7 @@ test_refused() {
 	must_fail "does not measure process $$" perf persistent drop --pid "$idle,$$" "$name"
 	must_fail "use process ids" perf persistent add --pid 1,x "$name"
 	must_fail "use process ids" perf persistent add --pid 0 "$name"
+	must_fail "use --pid" perf persistent add --no-pid "$name"
 	must_fail "no session named" perf persistent add --pid $$ "$name-3"
 	must_fail "Error: name one session, and processes with -p" perf persistent add "$name"
 	must perf persistent set --mode 0644 "$name"

@@ -195,6 +195,18 @@ test_full() {
 	finish
 }
 
+test_escapes() {
+	begin "The name of a task cannot control the terminal"
+	odd=$(printf '\033]0;x\007')
+	cp "$prog" "$dir/$odd"
+	must perf record --persistent="$name-odd",discard -s -n -e page-faults \
+		sh -c "'$dir/$odd'; true"
+	must_succeed '?]0;x?' perf persistent read --exits "$name-odd"
+	grep -q "$(printf '\033')" "$dir/out" && fail "escapes: $(cat -v "$dir/out")"
+	must perf persistent stop "$name-odd"
+	finish
+}
+
 test_refused() {
 	begin "A session without such counts is refused, with the way to start one"
 	must perf stat --persistent="$name" -e page-faults true
@@ -237,6 +249,7 @@ test_add
 test_cleared
 test_samples
 test_full
+test_escapes
 test_refused
 
 cleanup

@@ -311,6 +311,21 @@ test_refused() {
 	finish
 }
 
+test_gap() {
+	begin "A log that misses side-band, which was cleared, is begun anew"
+	must perf record --persistent="$name-gap",discard,sideband=8K -a -e cpu-clock/freq=1/
+	must perf persistent flush -o "$dir/gap" "$name-gap"
+	run_programs 100
+	must perf persistent clear "$name-gap"
+	must perf persistent flush -o "$dir/gap" "$name-gap"
+	grep -q "renamed $dir/gap to $dir/gap.1" "$dir/out" || fail "'$(cat "$dir/out")'"
+	run_programs 5
+	must perf persistent flush -o "$dir/gap" "$name-gap"
+	grep -q "renamed" "$dir/out" && fail "it begins anew each time: '$(cat "$dir/out")'"
+	stop "$name-gap"
+	finish
+}
+
 need_feature
 need_tracepoints
 
@@ -325,6 +340,7 @@ test_new_log
 test_pipe
 test_rotation
 test_rotation_killed
+test_gap
 
 cleanup
 exit $err

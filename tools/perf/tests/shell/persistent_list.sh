@@ -99,6 +99,17 @@ test_programs() {
 	finish
 }
 
+test_lost() {
+	begin "Side-band that was lost does not count as lost samples"
+	must perf record --persistent="$name-side",discard,sideband=4K -a -e cpu-clock/freq=1/
+	run_programs 100
+	must_succeed ";0;cpu-clock$" perf persistent list -x ';' "$name-side"
+	must_succeed "[1-9][0-9]* side-band records" \
+		perf persistent dump -o "$dir/data" "$name-side"
+	stop "$name-side"
+	finish
+}
+
 test_state() {
 	begin "The list shows disabled sessions, and the number of instances if not all are"
 	must perf stat --persistent="$name-off" -C 0 -D -1 -e cpu-clock
@@ -283,6 +294,7 @@ need "only root may use all CPUs" [ "$(id -u)" -eq 0 ]
 test_table
 test_names
 test_programs
+test_lost
 test_state
 test_target
 test_descriptors

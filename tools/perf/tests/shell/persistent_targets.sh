@@ -329,6 +329,22 @@ test_instance() {
 	must_fail "no such instance" perf stat -e "persistent/id=$id,instance=4000/" true
 }
 
+test_odd_names() {
+	begin "Names with quotes and backslashes are valid JSON"
+	odd="$cgroup/a\\x2d\"b"
+	if ! mkdir -p "$odd" 2> /dev/null
+	then
+		skip "no cgroups"
+		return
+	fi
+	perf stat -j -a -e cpu-clock -G "${odd#/sys/fs/cgroup/}" true 2> "$dir/stat"
+	{ echo "["; sed '1!s/^/,/' "$dir/stat"; echo "]"; } > "$dir/json"
+	grep -q x2d "$dir/json" || fail "it does not show the cgroup: $(cat "$dir/json")"
+	json_is_valid "$dir/json" || fail "no JSON: $(cat "$dir/json")"
+	rmdir "$odd"
+	finish
+}
+
 test_groups() {
 	begin "Groups stay groups in dumps, counts and followed sessions"
 	must perf record --persistent="$name" -a -c 1 -m 64 -e "{$call,$pipe_write}:S"
@@ -479,6 +495,7 @@ test_chosen
 test_threads
 test_command
 test_cgroups
+test_odd_names
 test_groups
 test_interrupted_hand_over
 test_clock

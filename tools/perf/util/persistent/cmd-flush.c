@@ -125,6 +125,19 @@ static int flush__has_new(struct persistent_flush *flush)
 	return log->nr_marks > nr;
 }
 
+/* Whether somebody else took side-band since then: tasks that go on would have no names. */
+static bool flush__has_gap(struct persistent_flush *flush)
+{
+	persistent_reader__for_each(&flush->reader, buffer) {
+		u64 *position = persistent_log__mark(&flush->log, LOG_POSITION, buffer->id);
+
+		if (buffer->side_band && *position &&
+		    (s64)(READ_ONCE(buffer->base->data_tail) - *position) > 0)
+			return true;
+	}
+	return false;
+}
+
 static int flush__rotate(struct persistent_flush *flush)
 {
 	struct persistent_rotation *rotation = &flush->rotation;
@@ -139,6 +152,14 @@ static int flush__rotate(struct persistent_flush *flush)
 		pr_err("%s was started before processes were added: choose another log\n",
 		       log->path);
 		return -EEXIST;
+	}
+	if (flush__has_gap(flush)) {
+		if (rotation->until_full) {
+			pr_err("%s was started before records were consumed elsewhere: choose another log\n",
+			       log->path);
+			return -EEXIST;
+		}
+		has_new = 1;
 	}
 
 	/* An estimate: more may be written before the buffer is read. */

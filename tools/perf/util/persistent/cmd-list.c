@@ -122,8 +122,9 @@ static void list_entry__count_lost(struct list_entry *entry)
 {
 	const struct persistent_info *info = &entry->info;
 
+	/* Side-band, which is at the end, has no samples. */
 	entry->has_lost = !entry->err && !persistent_info__nr_hidden(info);
-	for (int i = 0; i < info->nr; i++)
+	for (int i = 0; entry->has_lost && i < entry->nr; i++)
 		entry->lost += info->instances[i].lost;
 }
 

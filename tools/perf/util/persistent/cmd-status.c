@@ -100,6 +100,8 @@ static int status__look_into(struct persistent_status *status, struct persistent
 		if (err)
 			return err;
 		status->nr_full += persistent_buffer__is_full(buffer);
+		/* There may be many, and large ones. */
+		zfree(&buffer->data);
 	}
 	return 0;
 }

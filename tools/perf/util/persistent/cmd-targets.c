@@ -35,8 +35,12 @@ struct targets {
 	sigset_t			ends;
 };
 
-static int pids__parse(const struct option *opt, const char *str, int unset __maybe_unused)
+static int pids__parse(const struct option *opt, const char *str, int unset)
 {
+	if (unset) {
+		pr_err("--no-pid: use --pid\n");
+		return -EINVAL;
+	}
 	for (char *end = NULL; !end || *end == ','; str = end + 1) {
 		long pid = strtol(str, &end, 10);
 

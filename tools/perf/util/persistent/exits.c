@@ -463,9 +463,11 @@ static void persistent_exits__print_rows(struct persistent_exits *exits)
 
 	for (int i = 0; i < exits->nr_rows; i++) {
 		struct exit_row *row = exits->rows[i];
+		char comm[16];
 
+		scnprintf(comm, sizeof(comm), "%s", thread__comm_str(row->thread));
 		printf("%7d %7d  %-15s", thread__pid(row->thread), thread__tid(row->thread),
-		       thread__comm_str(row->thread));
+		       persistent__printable(comm));
 		evlist__for_each_entry(exits->reader.evlist, evsel) {
 			if (evsel->core.attr.inherit_stat)
 				exit_count__print(&row->counts[evsel->core.idx], evsel);

@@ -260,14 +260,15 @@ static int evlist__base_persistent_lost(struct evlist *evlist)
 int evlist__find_persistent_buffers(struct evlist *evlist)
 {
 	struct persistent_reader *reader = evlist__persistent(evlist);
-	int err = 0;
+	int err;
 
 	if (!reader)
 		return 0;
 
-	if (!reader->history)
+	/* A consumer waits for the one before it, which reports losses of that time. */
+	err = persistent_reader__init(reader, evlist) ?: persistent_reader__begin(reader);
+	if (!err && !reader->history)
 		err = evlist__base_persistent_lost(evlist);
-	err = err ?: persistent_reader__init(reader, evlist) ?: persistent_reader__begin(reader);
 	evlist__core(evlist)->nr_reopened_mmaps = err ? 0 : reader->nr;
 	return err;
 }

@@ -72,6 +72,7 @@ static void persistent_reader__add(struct persistent_reader *reader, struct evse
 		.fd	   = fd,
 		.start	   = info->buffer_start,
 		.cpu	   = info->cpu,
+		.backward  = evsel->persistent->flags & PERF_PERSISTENT_OVERWRITE,
 		.side_band = evsel__is_dummy_event(evsel),
 		/* The event ids of dropped targets are unknown. */
 		.in_part   = evsel->persistent->in_part ||

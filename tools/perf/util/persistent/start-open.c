@@ -145,6 +145,13 @@ static bool persistent_start__skips(struct persistent_start *start, int err)
 static bool persistent_start__may_try_again(struct persistent_start *start, struct evsel *evsel,
 					    int thread, int err)
 {
+	if (err == ESRCH && evsel__persistent_threads(evsel) > 1)
+		return !thread_map__remove(evsel->core.threads, thread);
+
+	if (err == EINVAL && evsel->core.attr.inherit && !evsel__is_group_leader(evsel) &&
+	    !target__has_cpu(start->target) && start->tries++ < MAX_TRIES)
+		return true;
+
 	/* exclude_guest was not asked for, and the PMU may not support it. */
 	if (err == EINVAL && evsel->core.attr.exclude_guest && !evsel->exclude_GH) {
 		evsel->core.attr.exclude_guest = 0;
@@ -152,12 +159,7 @@ static bool persistent_start__may_try_again(struct persistent_start *start, stru
 			evsel__name(evsel));
 		return true;
 	}
-
-	if (err == ESRCH && evsel__persistent_threads(evsel) > 1)
-		return !thread_map__remove(evsel->core.threads, thread);
-
-	return err == EINVAL && evsel->core.attr.inherit && !evsel__is_group_leader(evsel) &&
-	       !target__has_cpu(start->target) && start->tries++ < MAX_TRIES;
+	return false;
 }
 
 /*

@@ -686,6 +686,26 @@ TEST_F(siblings, that_expire)
 	}
 }
 
+/* A view of what was delegated does not map the buffer that its event has elsewhere. */
+TEST_F(siblings, view_of_what_is_elsewhere)
+{
+	struct perf_event_attr attr = sampling_attr(CLOCK);
+	size_t size = (1 + PAGES) * getpagesize();
+	int fd = event_open(&attr, -1, 0, -1, 0), id = DETACH(fd, .buffer_pages = PAGES), view;
+
+	ASSERT_LT(0, id);
+	ASSERT_EQ(0, session_mode(fd, 0644));
+	ASSERT_EQ(0, become(USER));
+	view = reopen(id);
+	ASSERT_EQ(0, munmap(mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0), size));
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, attach(fd));
+	ASSERT_LT(0, DETACH(fd, .buffer_pages = PAGES));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0));
+	EXPECT_EQ(EACCES, errno);
+}
+
 /* Even CAP_PERFMON cannot add a buffer with events that the session's owner could not open. */
 TEST_F(siblings, in_a_buffer)
 {

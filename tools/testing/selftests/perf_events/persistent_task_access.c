@@ -552,4 +552,28 @@ TEST_F(shared, in_another_session)
 	EXPECT_EQ(EACCES, errno);
 }
 
+/* Nor if its buffer came after it was detached. */
+TEST_F(shared, in_a_later_buffer)
+{
+	struct perf_event_attr counting = self->attr;
+	size_t size = (1 + PAGES) * getpagesize();
+	int fd, view;
+
+	counting.sample_period = 0;
+	counting.freq = 0;
+	fd = event_open(&counting, self->target.tid, 0, -1, 0);
+	ASSERT_LE(0, fd);
+	self->id = detach(fd);
+	ASSERT_LT(0, self->id);
+	view = reopen(self->id);
+	ASSERT_LE(0, view);
+	ASSERT_NE(MAP_FAILED, mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+	ASSERT_EQ(0, munmap(mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0), size));
+
+	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_SET_OUTPUT, fd));
+	ASSERT_EQ(self->id, DETACH(self->fd, .id = self->id, .member = 1));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0));
+	EXPECT_EQ(EACCES, errno);
+}
+
 TEST_HARNESS_MAIN
