@@ -266,9 +266,10 @@ int evlist__find_persistent_buffers(struct evlist *evlist)
 		return 0;
 
 	/* A consumer waits for the one before it, which reports losses of that time. */
-	err = persistent_reader__init(reader, evlist) ?: persistent_reader__begin(reader);
+	err = persistent_reader__init(reader, evlist);
 	if (!err && !reader->history)
 		err = evlist__base_persistent_lost(evlist);
+	err = err ?: persistent_reader__begin(reader);
 	evlist__core(evlist)->nr_reopened_mmaps = err ? 0 : reader->nr;
 	return err;
 }

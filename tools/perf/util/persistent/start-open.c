@@ -155,6 +155,7 @@ static bool persistent_start__may_try_again(struct persistent_start *start, stru
 	/* exclude_guest was not asked for, and the PMU may not support it. */
 	if (err == EINVAL && evsel->core.attr.exclude_guest && !evsel->exclude_GH) {
 		evsel->core.attr.exclude_guest = 0;
+		start->tries = 0;
 		pr_info("%s will count in guests, too: the kernel does not exclude them from it\n",
 			evsel__name(evsel));
 		return true;
