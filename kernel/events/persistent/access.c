@@ -243,10 +243,9 @@ static int may_open_all(struct perf_persistent_session *session)
 	return err;
 }
 
-/* Check whether the group or the buffer of an event shows other instances of the session. */
+/* Check whether the group or the buffer of an event shows other events. */
 static bool shows_others(struct perf_event *event)
 {
-	struct perf_persistent_instance *inst;
 	struct perf_buffer *rb;
 	bool is_shared;
 
@@ -257,11 +256,8 @@ static bool shows_others(struct perf_event *event)
 	if (!rb)
 		return false;
 
-	scoped_guard(mutex, &perf_persistent_mutex) {
-		inst = perf_persistent_instance_of(event);
-		/* It has not pinned a buffer that came after it was detached. */
-		is_shared = READ_ONCE(rb->nr_pins) > (inst && inst->rb == rb);
-	}
+	scoped_guard(spinlock_irq, &rb->event_lock)
+		is_shared = !list_is_singular(&rb->event_list);
 	ring_buffer_put(rb);
 
 	return is_shared;
@@ -274,12 +270,19 @@ static bool shows_others(struct perf_event *event)
 int perf_persistent_may_read(struct perf_persistent_session *session, struct perf_event *event,
 			     int *all)
 {
+	int err;
+
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
 		return -EACCES;
 
 	/* The capability passes all checks that depend on an instance's target. */
 	if (perfmon_capable())
 		return session_allow(session, ~0U);
+
+	/* For example, an instance that was attached goes on writing to the shared buffer. */
+	err = perf_persistent_may_share(event, session);
+	if (err)
+		return err;
 
 	/* Lockdown also restricts users to whom the session is delegated. */
 	if (perf_persistent_is_delegated(session))
@@ -367,30 +370,30 @@ int perf_persistent_may_use(struct perf_event *event, unsigned int right)
 }
 
 /*
- * Check that a view whose rights were checked at @generation of a session may map the buffer
- * of its event. If the event has joined another session, the rights are not those to that; and
- * if it shows others, any instance that joined later may be one of them.
+ * Check that a view of @session may map the buffer of its event read-only. The rights to the
+ * session were checked when it had had @nr_joined instances; if the buffer shows any that
+ * joined later, they are checked again. Returns 0; -EACCES, also if the event has left the
+ * session, or an error of perf_persistent_may_open(); or -ENODEV if the event has ended.
  */
-bool perf_persistent_may_map(struct perf_event *event, u64 generation)
+int perf_persistent_may_map(struct perf_persistent_session *session, struct perf_event *event,
+			    u32 nr_joined)
 {
 	struct perf_persistent_instance *inst;
-	bool others;
+	int all = 1;
 
-	if (perfmon_capable())
-		return true;
+	scoped_guard(mutex, &perf_persistent_mutex) {
+		inst = perf_persistent_instance_of(event);
+		if (!inst)
+			return event->persistent->ended ? -ENODEV : -EACCES;
+		if (perfmon_capable())
+			return 0;
+		if (inst->session != session)
+			return -EACCES;
+	}
+	if (READ_ONCE(session->next_instance) == nr_joined || !shows_others(event))
+		return 0;
 
-	others = shows_others(event);
-	guard(mutex)(&perf_persistent_mutex);
-
-	inst = perf_persistent_instance_of(event);
-	if (!inst)
-		return true;
-	if (inst->session->id != generation >> 32)
-		return false;
-
-	/* The mode of a privileged session decides on all instances. */
-	return !others || (inst->session->flags & PERF_PERSISTENT_PRIVILEGED) ||
-	       perf_persistent_generation(inst->session) == generation;
+	return perf_persistent_may_read(session, event, &all);
 }
 
 /* Check a time to live; 0 becomes the default: no limit, or the maximum without CAP_PERFMON. */

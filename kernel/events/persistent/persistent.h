@@ -288,7 +288,8 @@ bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 				 unsigned int right);
 int perf_persistent_may_read(struct perf_persistent_session *session, struct perf_event *event,
 			     int *all);
-bool perf_persistent_may_map(struct perf_event *event, u64 generation);
+int perf_persistent_may_map(struct perf_persistent_session *session, struct perf_event *event,
+			    u32 nr_joined);
 int perf_persistent_may_change(struct perf_persistent_session *session, unsigned int right);
 int perf_persistent_may_use(struct perf_event *event, unsigned int right);
 bool perf_persistent_is_delegated(const struct perf_persistent_session *session);
@@ -347,12 +348,11 @@ long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct per
 			       unsigned int cmd, unsigned long arg);
 u32 perf_persistent_state(struct perf_event *event);
 void perf_persistent_scrub_attr(struct perf_event_attr *attr, bool is_trace);
-bool perf_persistent_is_tracing(const struct perf_event *event);
 
 /* view.c */
 struct file *perf_persistent_view_open(struct perf_persistent_session *session,
 				       struct perf_event *event,
-				       const struct perf_event_attr *attr, u64 generation,
+				       const struct perf_event_attr *attr, u32 nr_joined,
 				       int f_flags);
 
 /* Increase of a value since @then, or all of it if it was reset meanwhile */
@@ -366,12 +366,6 @@ static inline bool
 perf_persistent_session_lives(const struct perf_persistent_session *session)
 {
 	return session->nr_instances && !session->expired;
-}
-
-/* Tells sessions apart, and differs once another instance has joined. */
-static inline u64 perf_persistent_generation(const struct perf_persistent_session *session)
-{
-	return (u64)session->id << 32 | READ_ONCE(session->next_instance);
 }
 
 /* Call a tracepoint of the class persistent_instance. */
@@ -410,6 +404,15 @@ static inline struct perf_cgroup *perf_persistent_cgroup(const struct perf_event
 	return event->cgrp;
 #else
 	return NULL;
+#endif
+}
+
+static inline bool perf_persistent_is_tracing(const struct perf_event *event)
+{
+#ifdef CONFIG_EVENT_TRACING
+	return event->tp_event;
+#else
+	return false;
 #endif
 }
 

@@ -107,15 +107,6 @@ void perf_persistent_scrub_attr(struct perf_event_attr *attr, bool is_trace)
 	attr->sig_data = 0;
 }
 
-bool perf_persistent_is_tracing(const struct perf_event *event)
-{
-#ifdef CONFIG_EVENT_TRACING
-	return event->tp_event;
-#else
-	return false;
-#endif
-}
-
 /*
  * The pid of the target in the caller's namespace: -1 without a target, 0 if
  * the target is not visible there. Dead tasks keep their pid.

@@ -227,7 +227,7 @@ int perf_persistent_instance_link(struct perf_persistent_session *session,
 	session->nr_instances++;
 	atomic_inc(&session->nr_unfinished);
 	refcount_inc(&event->persistent->users);
-	WRITE_ONCE(event->persistent->detached, true);
+	WRITE_ONCE(event->persistent->nr_detached, event->persistent->nr_detached + 1);
 	if (perf_event_is_parked(event)) {
 		inst->offline_since = ktime_get_boottime_ns();
 		inst->offline_count = 1;

@@ -176,7 +176,7 @@ static struct file *open_instance(struct perf_persistent_session *session,
 	struct perf_event *event;
 	struct file *file;
 	int err, all = 1;
-	u64 generation;
+	u32 nr_joined;
 
 	/* Do not tell callers without the right which instances exist. */
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
@@ -193,14 +193,14 @@ static struct file *open_instance(struct perf_persistent_session *session,
 		return ERR_CAST(event);
 
 	/* If others join meanwhile, the rights to them may not have been checked. */
-	generation = perf_persistent_generation(session);
+	nr_joined = READ_ONCE(session->next_instance);
 	err = perf_persistent_may_read(session, event, &all);
 	if (!err)
 		err = security_perf_event_read(event);
 	if (!err)
 		err = check_attr(attr, event, perf_persistent_is_delegated(session));
 	file = err ? ERR_PTR(err) :
-		     perf_persistent_view_open(session, event, attr, generation, f_flags);
+		     perf_persistent_view_open(session, event, attr, nr_joined, f_flags);
 	if (IS_ERR(file))
 		put_event(event);
 

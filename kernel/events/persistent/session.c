@@ -51,8 +51,15 @@ static void end_event(struct perf_event *event)
  */
 static void free_bpf_prog(struct perf_event *event)
 {
-	struct perf_event_context *ctx = perf_event_ctx_lock(event);
+	struct perf_event_context *ctx;
 
+	/* This has a mutex of its own, and waits for programs that sleep in any task. */
+	if (perf_persistent_is_tracing(event)) {
+		perf_event_free_bpf_prog(event);
+		return;
+	}
+
+	ctx = perf_event_ctx_lock(event);
 	perf_event_free_bpf_prog(event);
 	perf_event_ctx_unlock(event, ctx);
 }

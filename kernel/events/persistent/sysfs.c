@@ -21,6 +21,7 @@
 #include <linux/cpumask.h>
 #include <linux/device.h>
 #include <linux/init.h>
+#include <linux/ratelimit.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 
@@ -104,6 +105,10 @@ static ssize_t lost_show(struct kobject *kobj, struct kobj_attribute *attr, char
 	struct perf_event *event;
 	u64 origin, lost = 0;
 
+	/* Uid 0 alone gives no right. */
+	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
+		return -EACCES;
+
 	for_each_persistent_event(event, session, 0, true) {
 		origin = perf_persistent_origin_of(event).lost;
 		lost += atomic64_read(&event->lost_samples) - origin;
@@ -166,6 +171,17 @@ static const struct kset_uevent_ops session_uevent_ops = {
 	.uevent	= session_uevent,
 };
 
+/* Users without CAP_PERFMON must not keep others from receiving uevents. */
+static struct ratelimit_state user_uevents =
+	RATELIMIT_STATE_INIT_FLAGS(user_uevents, HZ, 100, RATELIMIT_MSG_ON_RELEASE);
+
+static void announce(struct perf_persistent_session *session, enum kobject_action action)
+{
+	/* Ignore errors: it does not matter whether anybody listens. */
+	if (perfmon_capable() || __ratelimit(&user_uevents))
+		kobject_uevent(&session->kobj, action);
+}
+
 /* events/NAME */
 static ssize_t session_event_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -214,7 +230,7 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 	session->kobj.kset = session_dirs;
 	err = kobject_add(&session->kobj, NULL, "%u", session->id);
 	if (!err)
-		kobject_uevent(&session->kobj, KOBJ_ADD);
+		announce(session, KOBJ_ADD);
 
 	return err;
 }
@@ -222,12 +238,11 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 /* Send a uevent about a session that was changed, and may have ended meanwhile. */
 void perf_persistent_sysfs_announce_change(struct perf_persistent_session *session)
 {
-	/* Ignore errors: it does not matter whether anybody listens. */
 	if (session->kobj.state_in_sysfs)
-		kobject_uevent(&session->kobj, KOBJ_CHANGE);
+		announce(session, KOBJ_CHANGE);
 }
 
-/* Waits for readers, which take perf_persistent_mutex. */
+/* Sends a uevent if there was one before; waits for readers, which take perf_persistent_mutex. */
 void perf_persistent_sysfs_remove(struct perf_persistent_session *session)
 {
 	kobject_del(&session->kobj);

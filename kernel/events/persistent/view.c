@@ -40,8 +40,9 @@ struct view_window {
  * struct perf_persistent_view - an open file on an event or a session
  * @event:	 event, to which the view has a reference; NULL for a file of the session
  * @read_format: PERF_FORMAT_*
- * @generation:	 perf_persistent_generation() that its rights were checked at
- * @attached:	 the view has attached the event, and is one of its users
+ * @nr_joined:	 instances that its session had had when its rights were checked
+ * @attached:	 perf_persistent_event::nr_detached when it attached the event, or 0; if not,
+ *		 the view is one of the event's users
  * @holder:	 its session, to which it has a reference, and its holds
  * @lock:	 protects the fields below
  * @enabled:	 the window is open
@@ -54,8 +55,8 @@ struct view_window {
 struct perf_persistent_view {
 	struct perf_event		*event;
 	u64				read_format;
-	u64				generation;
-	unsigned int			attached;
+	u32				nr_joined;
+	u32				attached;
 	struct perf_persistent_holder	holder;
 	struct mutex			lock;	/* fields below */
 	bool				enabled;
@@ -425,13 +426,22 @@ static int view_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
+/* Check whether the view has attached the event, and nobody has detached it since. */
+static bool view_owns(struct perf_persistent_view *view)
+{
+	const struct perf_persistent_event *pe = view->event->persistent;
+
+	return READ_ONCE(view->attached) && !perf_persistent_instance_of(view->event) &&
+	       view->attached == READ_ONCE(pe->nr_detached);
+}
+
 /*
  * Without this check, somebody with a view of an event that was attached could
  * detach it into a session of his own, and end it.
  */
 static int view_may_detach(struct perf_persistent_view *view)
 {
-	if (READ_ONCE(view->attached) || perfmon_capable())
+	if (view_owns(view) || perfmon_capable())
 		return 0;
 
 	return perf_persistent_instance_of(view->event) ? -EEXIST : -EACCES;
@@ -441,13 +451,14 @@ static int view_may_detach(struct perf_persistent_view *view)
 static long view_attach(struct perf_persistent_view *view, unsigned int cmd, unsigned long arg)
 {
 	struct perf_event *event = view->event;
+	u32 nr_detached = READ_ONCE(event->persistent->nr_detached);
 	long err;
 
 	if (!refcount_inc_not_zero(&event->persistent->users))
 		return -EINVAL;
 
 	err = perf_persistent_ioctl(&view->holder, event, cmd, arg);
-	if (err || xchg(&view->attached, 1))
+	if (err || xchg(&view->attached, nr_detached))
 		perf_persistent_put_user(event);
 
 	return err;
@@ -520,15 +531,15 @@ static int view_mmap(struct file *file, struct vm_area_struct *vma)
 	struct file *map_file;
 	int err = 0;
 
-	/* Moving data_tail needs control: it decides which records others see. */
-	if (!READ_ONCE(view->attached) || perf_persistent_instance_of(view->event))
+	if (!view_owns(view)) {
+		err = perf_persistent_may_map(view->holder.session, view->event, view->nr_joined);
+		if (err)
+			return err;
+		/* Moving data_tail needs control: it decides which records others see. */
 		err = perf_persistent_may_use(view->event, PERF_PERSISTENT_CONTROL);
-	/* An event that another user attached gets its buffer from him; an ended one gets none. */
-	if (err && ((vma->vm_flags & VM_WRITE) || (!view->event->persistent->ended &&
-						   !perf_persistent_instance_of(view->event))))
+	}
+	if (err && (vma->vm_flags & VM_WRITE))
 		return err;
-	if (!perf_persistent_may_map(view->event, view->generation))
-		return -EACCES;
 	if (!(vma->vm_flags & VM_WRITE))
 		vm_flags_clear(vma, VM_MAYWRITE);
 
@@ -601,7 +612,7 @@ static const struct file_operations session_fops = {
  */
 struct file *perf_persistent_view_open(struct perf_persistent_session *session,
 				       struct perf_event *event,
-				       const struct perf_event_attr *attr, u64 generation,
+				       const struct perf_event_attr *attr, u32 nr_joined,
 				       int f_flags)
 {
 	struct perf_persistent_view *view = kzalloc_obj(*view, GFP_KERNEL_ACCOUNT);
@@ -614,7 +625,7 @@ struct file *perf_persistent_view_open(struct perf_persistent_session *session,
 	view->event = event;
 	view->holder.session = session;
 	view->read_format = attr->read_format;
-	view->generation = generation;
+	view->nr_joined = nr_joined;
 	view->enabled = !attr->disabled;
 	mutex_init(&view->lock);
 

@@ -13,12 +13,18 @@ sysctl=/proc/sys/kernel
 paranoid=$(cat $sysctl/perf_event_paranoid)
 max=$(cat $sysctl/perf_event_persistent_max 2> /dev/null)
 pid_max=$(cat $sysctl/pid_max)
+rate=$(cat $sysctl/perf_event_max_sample_rate)
+percent=$(cat $sysctl/perf_cpu_time_max_percent)
 
 restore() {
 	[ "$(id -u)" -eq 0 ] || return
 	echo "$paranoid" > $sysctl/perf_event_paranoid
 	[ -z "$max" ] || echo "$max" > $sysctl/perf_event_persistent_max
 	echo "$pid_max" > $sysctl/pid_max
+	# 0 and 100 fix the rate.
+	echo 50 > $sysctl/perf_cpu_time_max_percent
+	echo "$rate" > $sysctl/perf_event_max_sample_rate
+	echo "$percent" > $sysctl/perf_cpu_time_max_percent
 }
 
 take_back() {
@@ -365,6 +371,41 @@ test_replaced() {
 	finish
 }
 
+test_group() {
+	begin "A group is added once, also while threads start and end"
+	start_idle perf stat --persistent="$name" -e "{$call,cpu-clock,page-faults}"
+	must_fail "the session already measures it" perf persistent add --pid $idle "$name"
+	relay 1
+	for _ in $(seq 40)
+	do
+		must_succeed "measures [1-9]" perf persistent add --pid "$relay" "$name"
+		must perf persistent drop --pid "$relay" "$name"
+	done
+	kill -KILL "$relay" "$idle"
+	wait "$relay" "$idle" 2> /dev/null
+	stop
+	finish
+}
+
+test_stuck() {
+	begin "If the kernel refuses a sibling for good, its error is reported soon"
+	if [ "$(id -u)" -ne 0 ]
+	then
+		skip "not root"
+		return
+	fi
+	start_idle perf record --persistent="$name" -m 1 \
+		-e '{cpu-clock/period=10000000/,task-clock/freq=900/}'
+	echo 50 > $sysctl/perf_cpu_time_max_percent
+	echo 500 > $sysctl/perf_event_max_sample_rate
+	must_fail "cannot add thread $$ to session '$name': Invalid argument" \
+		timeout 20 perf persistent add --pid $$ "$name"
+	restore
+	kill $idle
+	stop
+	finish
+}
+
 test_disabled() {
 	begin "An added process is disabled if the session is"
 	start_idle perf stat --persistent="$name" -e $call
@@ -693,6 +734,8 @@ test_followed
 test_left
 test_opened
 test_replaced
+test_group
+test_stuck
 test_disabled
 test_nothing
 test_interrupted

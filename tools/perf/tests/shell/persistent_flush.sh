@@ -7,6 +7,14 @@
 
 exec_event=sched:sched_process_exec
 log="$dir/log"
+max=/proc/sys/kernel/perf_event_persistent_max
+was_max=$(cat $max 2> /dev/null)
+busy=
+
+take_back() {
+	[ -n "$busy" ] && kill -KILL "$busy" 2> /dev/null
+	[ ! -w $max ] || echo "$was_max" > $max
+}
 
 start() {
 	must perf record --persistent="$name,discard" -a -e $exec_event -m "$1"
@@ -234,6 +242,26 @@ test_rotation() {
 	finish
 }
 
+test_rotation_idle() {
+	begin "Flushing a session without new samples pushes out no log that has any"
+	must perf record --persistent="$name",discard -a -e $exec_event
+	run_programs 3
+	must perf persistent flush -o "$dir/idle" --max-size 4K --keep 2 "$name"
+	must perf persistent disable "$name"
+	for _ in 1 2 3 4
+	do
+		must perf persistent flush -o "$dir/idle" --max-size 4K --keep 2 "$name"
+	done
+	for file in "$dir/idle"*
+	do
+		case $file in *.pos) ;; *) perf script -i "$file" 2> /dev/null;; esac
+	done | grep -c "filename=$prog " > "$dir/count"
+	[ "$(cat "$dir/count")" -eq 3 ] || fail "$(cat "$dir/count") of 3 execs are left"
+	stop
+	rm -f "$dir/idle"*
+	finish
+}
+
 test_rotation_killed() {
 	begin "However often a flush that rotates is killed, nothing is lost or there twice"
 	for i in 1 2 3 4 5 6 7 8 9
@@ -311,9 +339,38 @@ test_refused() {
 	finish
 }
 
+# Side-band of one CPU alone can mislead, e.g. about a fork without the exec that followed.
+test_new_log_of_some_cpus() {
+	begin "A new log has side-band only from when it is complete on all CPUs"
+	if ! taskset 2 true 2> /dev/null
+	then
+		echo "there is no taskset or no second CPU, skipped"
+		finish
+		return
+	fi
+	must perf record --persistent="$name,discard,sideband=16K" -a -e $exec_event -m 256
+	cp "$(command -v "$prog")" "$dir/early"
+	taskset 2 "$dir/early" > /dev/null 2>&1
+	i=0
+	while [ $i -lt 100 ]
+	do
+		taskset 1 "$prog" > /dev/null 2>&1
+		i=$((i + 1))
+	done
+	must perf persistent flush -o "$dir/early-1" "$name"
+	must perf persistent flush -o "$dir/early-2" "$name"
+	perf script --show-task-events -i "$dir/early-1" 2> /dev/null | grep -q "COMM exec: early" ||
+		fail "the first log lacks the early program"
+	perf script --show-task-events -i "$dir/early-2" 2> /dev/null > "$dir/events"
+	grep -q "COMM exec: early" "$dir/events" && fail "the second log has it as well"
+	grep -q "COMM exec: ${prog##*/}" "$dir/events" || fail "the second log has no names"
+	stop
+	finish
+}
+
 test_gap() {
 	begin "A log that misses side-band, which was cleared, is begun anew"
-	must perf record --persistent="$name-gap",discard,sideband=8K -a -e cpu-clock/freq=1/
+	must perf record --persistent="$name-gap",discard,sideband=8K -a -e cpu-clock/freq=99/
 	must perf persistent flush -o "$dir/gap" "$name-gap"
 	run_programs 100
 	must perf persistent clear "$name-gap"
@@ -323,6 +380,39 @@ test_gap() {
 	must perf persistent flush -o "$dir/gap" "$name-gap"
 	grep -q "renamed" "$dir/out" && fail "it begins anew each time: '$(cat "$dir/out")'"
 	stop "$name-gap"
+	finish
+}
+
+# shellcheck disable=SC2317
+has_threads() {
+	[ "$(stat -c %h "/proc/$busy/task")" -gt "$1" ]
+}
+
+test_many_instances() {
+	begin "More instances than a log can have are refused at once, and can be dumped to a file"
+	threads=$((8200 / $(grep -c ^processor /proc/cpuinfo) + 1))
+	if ! { echo 40000 > $max; } 2> /dev/null
+	then
+		skip "not root"
+		return
+	fi
+	# They do nothing until all are there.
+	perf bench futex hash -t $((threads * 3 / 2)) > /dev/null 2>&1 &
+	busy=$!
+	wait_for has_threads $threads || fail "there are no threads"
+	kill -STOP $busy
+	must perf record --persistent="$name-many",discard -p $busy -m 1 -e cpu-clock -c 1000000000
+	limit="^cpu-clock has [0-9]* instances, and a log or a pipe can have 8[0-9]*: use "
+	must_fail "$limit" perf persistent flush -o "$dir/many" "$name-many"
+	[ -e "$dir/many" ] && fail "a log was begun"
+	must_fail "$limit" sh -c "perf persistent dump -o - $name-many > /dev/null"
+	must perf persistent dump -o "$dir/many" "$name-many"
+	must_succeed "^cpu-clock$" perf evlist -i "$dir/many"
+	stop "$name-many"
+	kill -KILL $busy
+	wait $busy 2> /dev/null
+	busy=
+	echo "$was_max" > $max
 	finish
 }
 
@@ -340,7 +430,10 @@ test_new_log
 test_pipe
 test_rotation
 test_rotation_killed
+test_rotation_idle
+test_new_log_of_some_cpus
 test_gap
+test_many_instances
 
 cleanup
 exit $err

@@ -11,6 +11,7 @@ max_rate=/proc/sys/kernel/perf_event_max_sample_rate
 max_percent=/proc/sys/kernel/perf_cpu_time_max_percent
 percent=
 second=
+cpu1=/sys/devices/system/cpu/cpu1/online
 
 restore_rate() {
 	[ -n "$percent" ] || return
@@ -24,6 +25,7 @@ take_back() {
 	[ -n "$pid" ] && kill "$pid" 2> /dev/null
 	[ -n "$second" ] && kill "$second" 2> /dev/null
 	restore_rate
+	[ ! -w $cpu1 ] || echo 1 > $cpu1
 }
 
 start() {
@@ -118,6 +120,39 @@ test_threads() {
 	ends_with 7
 	says "session $name, id [0-9]*, has ended"
 	rm -rf "$dir/data"
+	finish
+}
+
+# has_cpu1: true if $dir/data has samples of CPU 1
+has_cpu1() {
+	perf script -F cpu -i "$dir/data" 2> /dev/null | grep -q '\[0*1\]'
+}
+
+# shellcheck disable=SC2317
+is_dumped() {
+	must perf persistent dump -o "$dir/data" "$name"
+	has_cpu1
+}
+
+test_threads_offline() {
+	begin "perf record --threads reads the records of a CPU that is offline"
+	if [ ! -w $cpu1 ]
+	then
+		skip "CPU 1 cannot be taken offline"
+		return
+	fi
+	must perf record --persistent="$name" -a -m 16 -e cpu-clock -F 99
+	wait_for is_dumped || fail "CPU 1 has no samples"
+	echo 0 > $cpu1
+	for threads in cpu core
+	do
+		must perf record --threads=$threads --history -e "persistent/$name/" \
+			-o "$dir/data" -- true
+		has_cpu1 || fail "$threads: its samples are missing"
+		rm -rf "$dir/data"
+	done
+	echo 1 > $cpu1
+	stop
 	finish
 }
 
@@ -269,17 +304,37 @@ test_top() {
 	finish
 }
 
+test_delegated() {
+	begin "A reader to whom a session is delegated gets all records until its end"
+	if ! { [ "$(id -u)" -eq 0 ] && as_nobody true 2> /dev/null; }
+	then
+		echo "not root, or no user nobody, skipped"
+		finish
+		return
+	fi
+	must perf record --persistent="$name,mode=0644" -a -m 64 -e cpu-clock/freq=500/
+	follow as_nobody perf record -e "persistent/$name/" -o -
+	wait_for [ -s "$dir/follow" ] || fail "it does not start"
+	sleep 0.5
+	stop
+	ends_with 0
+	grep -aq "overwritten" "$dir/follow" && fail "it says that records were overwritten"
+	finish
+}
+
 need_feature
 mkfifo "$dir/keys"
 
 test_command
 test_threads
+test_threads_offline
 test_tasks
 test_no_command
 test_trace
 test_idle
 test_turn
 test_settings
+test_delegated
 test_top
 
 cleanup

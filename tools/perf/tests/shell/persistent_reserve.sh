@@ -187,6 +187,31 @@ test_background() {
 	finish
 }
 
+test_unprinted() {
+	begin "A background holder whose pid cannot be printed ends"
+	must_fail "^cannot print the pid of the holder, which ends: No space left on device$" \
+		sh -c "perf persistent reserve -d $name -- sh $dir/command > /dev/full"
+	state_is enabled || fail "it is still held"
+	must_fail "^cannot print the pid of the holder, which ends: Bad file descriptor$" \
+		sh -c "perf persistent reserve -d $name >&-"
+	state_is enabled || fail "it is still held without standard output"
+	{
+		sleep 0.3
+		perf persistent reserve -d "$name" 2> "$dir/out"
+		echo $? > "$dir/status"
+	} | true
+	[ "$(cat "$dir/status")" = 1 ] || fail "status $(cat "$dir/status"), not 1"
+	and_says "^cannot print the pid of the holder, which ends: Broken pipe$"
+	state_is enabled || fail "it is still held without a reader"
+	# The holder replaces its standard error, which must not be the session.
+	pid=$(perf persistent reserve -d "$name" 2>&-)
+	pids="$pids $pid"
+	state_is held || fail "it is not held without standard error"
+	kill "$pid"
+	must_be enabled
+	finish
+}
+
 test_several() {
 	begin "Counters are released by the last holder"
 	begin_to_hold "$name"
@@ -346,6 +371,7 @@ test_times
 test_killed
 test_without_command
 test_background
+test_unprinted
 test_several
 test_members
 test_records

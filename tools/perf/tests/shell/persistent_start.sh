@@ -11,6 +11,7 @@
 sysctl=/proc/sys/kernel
 paranoid=$(cat $sysctl/perf_event_paranoid)
 limit=$(cat $sysctl/perf_event_persistent_max 2> /dev/null)
+max_ttl=$(cat $sysctl/perf_event_persistent_max_ttl 2> /dev/null)
 cpu1=/sys/devices/system/cpu/cpu1/online
 cgroup=/sys/fs/cgroup/$name
 cpus=$(getconf _NPROCESSORS_ONLN 2> /dev/null || grep -c ^processor /proc/cpuinfo)
@@ -23,6 +24,7 @@ restore() {
 	if [ -w $sysctl/perf_event_persistent_max ]
 	then
 		echo "$limit" > $sysctl/perf_event_persistent_max
+		echo "$max_ttl" > $sysctl/perf_event_persistent_max_ttl
 		echo "$paranoid" > $sysctl/perf_event_paranoid
 		[ ! -w $cpu1 ] || echo 1 > $cpu1
 	fi
@@ -246,6 +248,22 @@ test_tasks() {
 	must_fail "$busy\|No such process" perf record --persistent="$name" -p $busy -e cpu-clock
 	must_fail "$busy" perf stat --persistent="$name" -p $busy -e cpu-clock
 	must_fail "$busy" perf stat --persistent="$name" -t $busy -e cpu-clock
+	busy=
+	finish
+}
+
+test_threads() {
+	begin "Threads that start and end while a group is opened do not matter"
+	perf test -w relay 1 > "$dir/relay" &
+	busy=$!
+	wait_for grep -qs started "$dir/relay" || fail "the relay does not start"
+	for _ in $(seq 20)
+	do
+		must perf stat --persistent="$name" -p $busy -e '{cpu-clock,page-faults,cs}' -i
+		stop
+	done
+	kill -KILL $busy
+	wait $busy 2> /dev/null
 	busy=
 	finish
 }
@@ -480,6 +498,32 @@ test_unprinted() {
 	finish
 }
 
+# unread OPTION...: start a session when its line has no reader
+unread() {
+	{
+		sleep 0.3
+		perf stat -e cpu-clock "$@" 2> "$dir/out"
+		echo $? > "$dir/status"
+	} | true
+	status=$(cat "$dir/status")
+}
+
+test_unread() {
+	begin "A reader that has gone ends neither perf nor the command"
+	unread --persistent="$name" -a
+	[ "$status" -eq 0 ] || fail "status $status: $(cat "$dir/out")"
+	exists "$name" || fail "a session with a name does not stay: $(cat "$dir/out")"
+	stop
+	# The command is ended by SIGPIPE.
+	unread --persistent="$name" sh -c "sh -c 'kill -PIPE \$\$'; [ \$? -eq 141 ] && exit 7"
+	[ "$status" -eq 7 ] || fail "status $status, not that of the command: $(cat "$dir/out")"
+	stop
+	unread --persistent -a
+	[ "$status" -eq 1 ] || fail "status $status, not 1: $(cat "$dir/out")"
+	and_says "^nothing was left running$"
+	finish
+}
+
 test_names() {
 	begin "Without a name the kernel gives one; its own cannot be taken"
 	for spec in --persistent --persistent= --persistent=,ttl=1m
@@ -581,6 +625,10 @@ test_refused() {
 		must_fail "^--persistent: -C cannot be used with -p$" \
 			perf $tool --persistent="$name" -e cpu-clock -C 0 -p $$
 	done
+	for tool in record stat
+	do
+		must_fail "no-persistent" perf $tool --no-persistent -e cpu-clock true
+	done
 	must_fail "^--persistent: -a cannot be used with -t$" \
 		perf record --persistent="$name" -e cpu-clock -a -t $$
 	must_fail "^--persistent: -t cannot be used with -p$" \
@@ -651,6 +699,13 @@ test_user() {
 	stop "u$uid-$name"
 	must_fail perf_event_persistent_max_ttl \
 		as_nobody perf stat --persistent="$name",ttl=100d -e cpu-clock:u true
+	# More seconds than an int can have
+	echo 4000000000 > $sysctl/perf_event_persistent_max_ttl
+	must as_nobody perf stat --persistent="$name",ttl=100d -e cpu-clock:u true
+	stop "u$uid-$name"
+	must_fail "at most 4000000000s" \
+		as_nobody perf stat --persistent="$name",ttl=50000d -e cpu-clock:u true
+	echo "$max_ttl" > $sysctl/perf_event_persistent_max_ttl
 	must_fail "perf_event_mlock_kb" \
 		as_nobody perf record --persistent="$name" -m 65536 -e cpu-clock:u true
 	must as_nobody perf record --persistent="$name" -e page-faults:u true
@@ -733,6 +788,7 @@ test_interrupted
 test_cpus
 test_new_cpu
 test_tasks
+test_threads
 test_cgroups
 test_command
 test_wait
@@ -742,6 +798,7 @@ test_filter
 test_stat
 test_ttl
 test_unprinted
+test_unread
 test_names
 test_words
 test_buffers

@@ -132,6 +132,44 @@ test_full_state() {
 	finish
 }
 
+test_unprinted_state() {
+	begin "status reports losses again that it could not print"
+	for option in "" -j
+	do
+		rm -f "$dir/state"
+		fill
+		# shellcheck disable=SC2086
+		must_fail "^cannot print the status: No space left on device$" sh -c \
+			"perf persistent status $option --state $dir/state $name > /dev/full"
+		status --state "$dir/state"
+		says overrun "yes, [1-9][0-9]* samples lost"
+		stop
+	done
+	finish
+}
+
+test_concurrent_state() {
+	begin "Several status can use one state file at once"
+	fill
+	status --state "$dir/state"
+	cp "$dir/state" "$dir/before"
+	: > "$dir/errors"
+	ls "$dir" > "$dir/files"
+	for _ in $(seq 8)
+	do
+		for _ in $(seq 8)
+		do
+			perf persistent status --state "$dir/state" "$name" 2>> "$dir/errors" &
+		done > /dev/null
+		wait
+	done
+	[ -s "$dir/errors" ] && fail "$(sort "$dir/errors" | uniq -c)"
+	cmp -s "$dir/state" "$dir/before" || fail "it has '$(cat "$dir/state")'"
+	[ "$(ls "$dir")" = "$(cat "$dir/files")" ] || fail "there is $(ls "$dir")"
+	stop
+	finish
+}
+
 is_consumed() {
 	! perf persistent flush -o "$log" "$name" > "$dir/out" 2>&1
 }
@@ -388,6 +426,8 @@ need_feature
 test_loop
 test_until_full
 test_full_state
+test_unprinted_state
+test_concurrent_state
 test_flush_error
 test_clear
 test_json

@@ -165,10 +165,10 @@ test_chosen() {
 	wait $first || fail "the first process fails"
 	wait $second || fail "the second process fails"
 	followed process
+	# The same after it has ended
+	must perf record --history -e "persistent/$name/" -t $second -o "$dir/thread" true
 	for file in "$dir/process" "$dir/thread"
 	do
-		[ "$file" = "$dir/thread" ] && must perf record --history \
-			-e "persistent/$name/" -t $second -o "$file" true
 		script_is "$file" pid,event "^ *$second *$call" 7
 		script_is "$file" pid,event "^ *$first *$call" 0
 	done

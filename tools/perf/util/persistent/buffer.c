@@ -32,6 +32,9 @@
 /* Limit of copies of a buffer whose writers keep overtaking the reader */
 #define MAX_TRIES	5
 
+/* How long to wait for the instances of an expired session to end, in ms */
+#define MAX_WAITS	100
+
 /* How often a waiting consumer tries to map the buffer */
 #define CONSUMER_POLL_NSEC	(10 * NSEC_PER_MSEC)
 
@@ -237,6 +240,42 @@ void persistent_buffer__munmap(struct mmap *map)
 }
 
 /*
+ * A session that expires ends its instances one after the other. The head is final once all
+ * that write to the buffer have ended, which their states tell without any right.
+ */
+static bool persistent_buffer__is_final(struct persistent_buffer *buffer)
+{
+	struct perf_persistent_query query;
+	struct persistent_instance *instance;
+	struct evsel *evsel;
+	int idx, thread;
+
+	if (!buffer->evlist)
+		return false;
+
+	evlist__for_each_persistent(buffer->evlist, evsel, idx, thread, instance) {
+		if (instance->info.buffer_id != buffer->id)
+			continue;
+		query = (struct perf_persistent_query) {};
+		if (persistent__query(PERSISTENT_FD(evsel, idx, thread), &query) ||
+		    query.self.state < PERF_PERSISTENT_STATE_EXITED)
+			return false;
+	}
+	return true;
+}
+
+/* Wait a moment for the instances to end. */
+static bool persistent_buffer__becomes_final(struct persistent_buffer *buffer)
+{
+	for (int i = 0; i < MAX_WAITS; i++) {
+		if (persistent_buffer__is_final(buffer))
+			return true;
+		usleep(USEC_PER_MSEC);
+	}
+	return false;
+}
+
+/*
  * If no instance reports the reserved head any more, records may still be being written:
  * use data_head, and take nothing from an overwrite buffer. A stopped instance polls HUP
  * once it has written its last record.
@@ -249,9 +288,10 @@ static int persistent_buffer__reserved(struct persistent_buffer *buffer, u64 *re
 	*reserved = query.buffer_head;
 	if (err == -ENOENT) {
 		buffer->ended = true;
-		*reserved = ring_buffer_read_head(buffer->base);
-		if (buffer->backward)
-			*reserved -= buffer->size;
+		if (buffer->backward && !persistent_buffer__becomes_final(buffer))
+			*reserved = ring_buffer_read_head(buffer->base) - buffer->size;
+		else
+			*reserved = ring_buffer_read_head(buffer->base);
 		return 0;
 	}
 	return err;
@@ -312,6 +352,9 @@ static int persistent_buffer__read_backward(struct persistent_buffer *buffer)
 		err = persistent_buffer__reserved(buffer, &reserved);
 		if (err)
 			return err;
+		/* It has ended meanwhile, and more was written before that. */
+		if (buffer->ended && reserved != head && head - reserved < buffer->size)
+			continue;
 		kept = head - reserved < buffer->size ? buffer->size - (head - reserved) : 0;
 		err = persistent_buffer__trim(buffer, min(len, kept));
 		if (err || buffer->len || !len)
@@ -412,7 +455,7 @@ static bool evlist__has_event(struct evlist *evlist, union perf_event *event,
 void persistent_buffer__leave_out_others(struct persistent_buffer *buffer)
 {
 	if (buffer->in_part)
-		persistent_buffer__keep(buffer, evlist__has_event, 0);
+		buffer->left_out += persistent_buffer__keep(buffer, evlist__has_event, 0);
 }
 
 /* A consumer may give a part of the buffer back, so its copy keeps all records. */

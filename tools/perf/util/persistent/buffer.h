@@ -20,6 +20,7 @@ union perf_event;
  * @start:	    data before this position was cleared
  * @lost_bytes:	    overwritten before this reader read them
  * @consumed_bytes: taken out by a consumer before this reader read them
+ * @left_out:	    number of records of other events, which the reader drops
  */
 struct persistent_buffer {
 	struct evlist			*evlist;
@@ -41,6 +42,7 @@ struct persistent_buffer {
 	u64				len;
 	u64				lost_bytes;
 	u64				consumed_bytes;
+	u64				left_out;
 	u64				came;
 	u64				delivered;
 	int				period;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <linux/kernel.h>
@@ -21,6 +22,9 @@
 #include "registry.h"
 #include "reopen.h"
 #include "symbol.h"
+
+/* How often to look at a session anew to which processes are being added */
+#define MAX_TRIES	5
 
 /* When to rotate the log; 0 where there is no limit */
 struct persistent_rotation {
@@ -102,6 +106,7 @@ static int flush__commit(struct persistent_flush *flush)
 		*persistent_log__mark(&flush->log, LOG_POSITION, reader->buffers[i].id) =
 			reader->buffers[i].cursor;
 	flush->log.values[LOG_MISSING] += flush->output.lost;
+	flush->log.values[LOG_SAMPLES] += flush->output.samples;
 	flush->log.values[LOG_FULL] = flush->full;
 	flush->log.values[LOG_ERROR] = 0;
 	return persistent_log__commit(&flush->log);
@@ -143,6 +148,7 @@ static int flush__rotate(struct persistent_flush *flush)
 	struct persistent_rotation *rotation = &flush->rotation;
 	struct persistent_log *log = &flush->log;
 	bool due = rotation->max_age && persistent_log__age(log) >= rotation->max_age;
+	bool has_samples = log->values[LOG_SAMPLES];
 	int err, has_new = flush__has_new(flush);
 	u64 size = log->size;
 
@@ -172,7 +178,8 @@ static int flush__rotate(struct persistent_flush *flush)
 	err = persistent_log__rotate(log, rotation->keep);
 	if (err)
 		return err;
-	pr_info("[ perf persistent flush: renamed %s to %s.1 ]\n", log->path, log->path);
+	if (has_samples)
+		pr_info("[ perf persistent flush: renamed %s to %s.1 ]\n", log->path, log->path);
 	return flush__set_cursors(flush);
 }
 
@@ -194,6 +201,25 @@ static int flush__fit(struct persistent_flush *flush)
 	return err;
 }
 
+/*
+ * An instance that was added after the events were opened may share their buffers. Its records
+ * would be consumed, but not written.
+ */
+static int flush__check_added(struct persistent_flush *flush)
+{
+	struct perf_persistent_info *infos;
+	struct perf_persistent_query query;
+	int nr = persistent__instances(flush->id, &query, &infos), err = 0;
+
+	for (int i = 0; i < nr && !err; i++) {
+		if (persistent_reader__find(&flush->reader, infos[i].buffer_id) &&
+		    !evlist__id2sid(flush->reader.evlist, infos[i].event_id))
+			err = -EAGAIN;
+	}
+	free(infos);
+	return err;
+}
+
 /* No state is kept for standard output: it is a new log each time. */
 static int flush__write_records(struct persistent_flush *flush)
 {
@@ -206,9 +232,11 @@ static int flush__write_records(struct persistent_flush *flush)
 	if (!err && !log->size)
 		err = persistent_output__begin_pipe(&flush->output) ?:
 		      persistent_output__synthesize(&flush->output);
+	err = err ?: persistent_reader__read(&flush->reader) ?: flush__check_added(flush);
+	if (!err && !log->size)
+		persistent_reader__find_horizon(&flush->reader);
 	/* Lost records come before the FINISHED_ROUND that ends the complete part. */
-	return err ?: persistent_reader__read(&flush->reader) ?:
-		      flush__write_lost(flush) ?:
+	return err ?: flush__write_lost(flush) ?:
 		      flush__fit(flush) ?:
 		      persistent_output__write(&flush->output, &flush->reader);
 }
@@ -230,7 +258,7 @@ static int flush__append(struct persistent_flush *flush)
 		flush->output.lost_side_band = 0;
 		return persistent_log__note(log, LOG_FULL, 1);
 	}
-	if (err)
+	if (err && err != -EAGAIN)
 		persistent_log__note(log, LOG_ERROR, -err);
 	return err;
 }
@@ -284,8 +312,8 @@ static void flush__report(struct persistent_flush *flush)
 		persistent_side_band__print_lost(flush->output.lost_side_band, stderr);
 }
 
-/* Returns 0, or a negative error after printing a message. */
-static int flush__run(u32 id, const char *path, const struct persistent_rotation *rotation)
+/* Returns 0, or a negative error after printing a message; -EAGAIN without one. */
+static int flush__try(u32 id, const char *path, const struct persistent_rotation *rotation)
 {
 	struct persistent_flush flush = {
 		.id	  = id,
@@ -297,7 +325,8 @@ static int flush__run(u32 id, const char *path, const struct persistent_rotation
 
 	err = persistent__check_buffer(id) ?:
 	      persistent_reader__open(&flush.reader, id) ?:
-	      evlist__check_persistent_formats(flush.reader.evlist);
+	      evlist__check_persistent_formats(flush.reader.evlist) ?:
+	      evlist__check_persistent_pipe(flush.reader.evlist);
 	if (err)
 		flush__note_error(id, path, err);
 	else
@@ -310,6 +339,19 @@ static int flush__run(u32 id, const char *path, const struct persistent_rotation
 	persistent_output__abort(&flush.output);
 	persistent_reader__close(&flush.reader);
 	persistent_log__close(&flush.log);
+	return err;
+}
+
+static int flush__run(u32 id, const char *path, const struct persistent_rotation *rotation)
+{
+	int err, tries = 0;
+
+	do {
+		err = flush__try(id, path, rotation);
+	} while (err == -EAGAIN && strcmp(path, "-") && ++tries < MAX_TRIES);
+	if (err == -EAGAIN)
+		pr_err("processes are being added to session %u: nothing was flushed, try again\n",
+		       id);
 	return err;
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <linux/bitmap.h>
 #include <subcmd/parse-options.h>
+#include <sys/wait.h>
 #include "debug.h"
 #include "info.h"
 #include "pmu.h"
@@ -222,6 +223,18 @@ static int reserve__wait(pid_t pid, const sigset_t *wait)
 	return pid ? status : 0;
 }
 
+/* Files of sessions must not become standard output or error, which are replaced. */
+static void reserve__fill_standard_files(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 static void reserve__to_null(int fd)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -258,6 +271,19 @@ static int reserve__run(const struct reserve *reserve, int ready)
 	return err ?: reserve__wait(pid, &wait);
 }
 
+/* Do not leave a holder that nobody knows of. */
+static int reserve__print_holder(pid_t pid)
+{
+	signal(SIGPIPE, SIG_IGN);
+	printf("%d\n", pid);
+	if (!fflush(stdout) && !ferror(stdout))
+		return 0;
+	pr_err("cannot print the pid of the holder, which ends: %s\n", strerror(errno));
+	kill(pid, SIGTERM);
+	waitpid(pid, NULL, 0);
+	return -EIO;
+}
+
 /* Prints the pid of a background process that holds the sessions. */
 static int reserve__background(const struct reserve *reserve)
 {
@@ -282,8 +308,7 @@ static int reserve__background(const struct reserve *reserve)
 	close(ready[1]);
 	if (read(ready[0], &byte, 1) != 1)
 		return -ECHILD;
-	printf("%d\n", pid);
-	return 0;
+	return reserve__print_holder(pid);
 }
 
 /* The names end at "--", which is skipped, or at the first argument that is no session. */
@@ -328,6 +353,7 @@ int persistent_cmd__reserve(int argc, const char **argv, const char * const usag
 			     PARSE_OPT_STOP_AT_NON_OPTION | PARSE_OPT_KEEP_DASHDASH);
 	if (persistent__type() < 0)
 		return -EOPNOTSUPP;
+	reserve__fill_standard_files();
 	err = reserve__parse(&reserve, argc, argv) ?: reserve__hold_ids(&reserve);
 	if (err)
 		return err;

@@ -38,6 +38,7 @@ struct status_options {
  * @nr_buffers: number of buffers for samples; all but @nr_overwrite of them can be full
  * @lost:	samples lost since the session was started, including those before a clear
  * @asked:	how many of @lost the caller knows of already
+ * @new_state:	of --state, once the status is printed
  */
 struct persistent_status {
 	u32				id;
@@ -49,6 +50,8 @@ struct persistent_status {
 	int				nr_full;
 	u64				lost;
 	u64				asked;
+	char				new_state[128];
+	mode_t				state_mode;
 	struct persistent_log_status	log;
 };
 
@@ -148,9 +151,37 @@ static int status__ask_state(struct persistent_status *status, const char *path,
 	if (strcmp(of, session))
 		status->asked = 0;
 
-	snprintf(text, sizeof(text), STATE_MAGIC "\nsession %s\nlost %" PRIu64 "\n", session,
-		 status->lost);
-	err = persistent_file__replace(path, text, st.st_mode & 07777);
+	status->state_mode = st.st_mode & 07777;
+	snprintf(status->new_state, sizeof(status->new_state),
+		 STATE_MAGIC "\nsession %s\nlost %" PRIu64 "\n", session, status->lost);
+	return 0;
+}
+
+/* Keep others from replacing the file at the same time. */
+static int status__lock_state(const char *path)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	int fd;
+
+	while ((fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)) >= 0 &&
+	       !fcntl(fd, F_OFD_SETLKW, &lock) && !persistent_file__is_there(fd, path))
+		close(fd);
+	return fd;
+}
+
+/* Losses that could not be printed are reported again. */
+static int status__store_state(const struct persistent_status *status, const char *path)
+{
+	int err, fd;
+
+	if (fflush(stdout) || ferror(stdout)) {
+		pr_err("cannot print the status: %s\n", strerror(errno));
+		return -EIO;
+	}
+	fd = status__lock_state(path);
+	err = persistent_file__replace(path, status->new_state, status->state_mode);
+	if (fd >= 0)
+		close(fd);
 	return err ? status__state_error(path, strerror(-err)) : 0;
 }
 
@@ -282,6 +313,8 @@ static int status__run(int argc, const char **argv, const struct status_options 
 	if (options->json)
 		json_out__end(&out, ']');
 	free(ids);
+	if (!err && options->state)
+		err = status__store_state(&status, options->state);
 	return err;
 }
 

@@ -24,6 +24,13 @@
 /* Limit of passes, in case threads keep ending before they can be looked at */
 #define MAX_PASSES	10000
 
+/* Limit of passes in which one thread has the same error and none is added */
+#define MAX_STUCK	100
+
+/*
+ * @stuck: the last thread that the kernel refused in a pass, or 0; those that exit take their
+ *	   time
+ */
 struct targets {
 	const char			*verb;
 	const char			*name;
@@ -32,6 +39,8 @@ struct targets {
 	struct target_processes		processes;
 	struct task_events		events;
 	int				nr_threads;
+	u32				stuck;
+	int				stuck_err;
 	sigset_t			ends;
 };
 
@@ -109,6 +118,10 @@ static int targets__add_threads(struct targets *targets, struct target_process *
 		ret = task_events__add(&targets->events, process, tids[nr]);
 		if (ret == TASK_AGAIN && target_process__has_zombie(process, tids[nr]))
 			continue;
+		if (ret == TASK_AGAIN && targets->events.again && targets->events.again != ESRCH) {
+			targets->stuck = tids[nr];
+			targets->stuck_err = targets->events.again;
+		}
 		again |= ret != TASK_TRACKED;
 		tracked |= ret == TASK_TRACKED;
 		process->added |= ret == TASK_ADDED;
@@ -196,16 +209,34 @@ static void targets__warn_ended(struct targets *targets)
 			   nr);
 }
 
+static int targets__stuck_error(struct targets *targets)
+{
+	char buf[STRERR_BUFSIZE];
+	int err = -targets->stuck_err;
+
+	pr_err("cannot add thread %u to session '%s': %s\n", targets->stuck, targets->name,
+	       add__strerror(targets, err, buf, sizeof(buf)));
+	return err;
+}
+
 static int targets__add_all(struct targets *targets, bool descendants)
 {
-	int ret, passes = 0;
+	int ret, passes = 0, stuck = 0;
 
 	do {
+		u32 was_stuck = targets->stuck;
+		int nr = targets->nr_threads;
+
+		targets->stuck = 0;
 		ret = targets__add_pass(targets, descendants);
 		if (targets__are_interrupted(targets)) {
 			pr_err("interrupted\n");
 			return -EINTR;
 		}
+		if (!targets->stuck || targets->stuck != was_stuck || targets->nr_threads != nr)
+			stuck = 0;
+		else if (++stuck == MAX_STUCK)
+			return targets__stuck_error(targets);
 		if (passes++ == MAX_PASSES) {
 			pr_err("threads start and end too fast to add them all\n");
 			return -ETIMEDOUT;

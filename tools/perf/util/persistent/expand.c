@@ -9,18 +9,17 @@
 #include <linux/list.h>
 #include <linux/zalloc.h>
 #include <perf/cpumap.h>
-#include <perf/threadmap.h>
 #include <sys/ioctl.h>
 #include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
 #include "evsel_config.h"
+#include "intlist.h"
 #include "pmu.h"
 #include "reader.h"
 #include "registry.h"
 #include "reopen.h"
 #include "target.h"
-#include "thread_map.h"
 
 /* Ignore USR_CHG_CONFIG, which only says that the id and the instance were given. */
 static bool evsel__has_other_terms(struct evsel *evsel)
@@ -69,11 +68,12 @@ static int persistent_choice__init(struct persistent_choice *choice, struct targ
 		}
 	}
 	if (target->pid || target->tid) {
-		choice->threads = thread_map__new_str(target->pid, target->tid,
-						      /*all_threads=*/false);
-		if (!choice->threads) {
-			pr_err("no such process or thread: %s\n", target->pid ?: target->tid);
-			return -ESRCH;
+		/* Not a thread map, which has no threads that have ended */
+		choice->tasks = intlist__new(target->pid ?: target->tid);
+		choice->processes = target->pid;
+		if (!choice->tasks) {
+			pr_err("invalid process or thread: %s\n", target->pid ?: target->tid);
+			return -EINVAL;
 		}
 	}
 	return 0;
@@ -242,7 +242,7 @@ int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool
 	if (!nr)
 		nr = evlist__expand_all(evlist, target, &choice);
 	perf_cpu_map__put(choice.cpus);
-	perf_thread_map__put(choice.threads);
+	intlist__delete(choice.tasks);
 	if (nr < 0)
 		return nr;
 

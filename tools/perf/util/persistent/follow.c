@@ -127,7 +127,7 @@ static int persistent_mmap__refill(struct perf_mmap *core)
 	struct perf_event_mmap_page *pc = core->base;
 	int err;
 
-	if (core->prev != buffer->delivered || buffer->ended)
+	if (core->prev != buffer->delivered || (buffer->ended && !buffer->pending))
 		return 0;
 
 	if (!buffer->pending) {
@@ -301,10 +301,13 @@ int evlist__mmap_persistent(struct evlist *evlist, struct mmap_params *mp)
 void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp)
 {
 	struct persistent_reader *reader = evlist__persistent(evlist);
-	unsigned long long bytes, lost;
+	unsigned long long bytes, lost, left_out = 0;
 
 	if (!reader)
 		return;
+
+	persistent_reader__for_each(reader, buffer)
+		left_out += buffer->consumes ? buffer->left_out : 0;
 
 	bytes = persistent_reader__lost_bytes(reader);
 	lost = evlist__persistent_lost(evlist, false);
@@ -313,6 +316,10 @@ void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp)
 			bytes);
 	if (lost)
 		fprintf(fp, "[ dropped, buffer full: %llu samples ]\n", lost);
+	if (left_out)
+		fprintf(fp,
+			"[ left out: %llu records of processes that were added meanwhile, or dropped ]\n",
+			left_out);
 	persistent_reader__print_horizon(reader, fp);
 }
 

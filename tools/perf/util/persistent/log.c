@@ -33,7 +33,7 @@
 #define LOG_MAGIC	"perf-persistent-log 1"
 
 /* Letters of enum persistent_log_value in PATH.pos */
-static const char log_values[] = "befm";
+static const char log_values[] = "befms";
 
 /* PATH with a suffix */
 #define LOG_PATH_SIZE	(PATH_MAX + 32)
@@ -104,6 +104,7 @@ static void persistent_log__set_begun(struct persistent_log *log)
 {
 	log->values[LOG_BEGUN] = time(NULL);
 	log->values[LOG_MISSING] = 0;
+	log->values[LOG_SAMPLES] = 0;
 }
 
 /* Ids and positions start anew with each boot. */
@@ -137,7 +138,10 @@ int persistent_log__set_session(struct persistent_log *log, const char *session)
 	return 0;
 }
 
-/* On failure, the file is unchanged. A process that is killed leaves PATH.new to the next. */
+/*
+ * On failure, the file is unchanged. A process that is killed leaves PATH.new to the next.
+ * The caller has a lock that keeps others from replacing it, too.
+ */
 int persistent_file__replace(const char *path, const char *text, mode_t mode)
 {
 	char partial[LOG_PATH_SIZE];
@@ -374,12 +378,12 @@ int persistent_log__status(const char *path, const char *session,
 	return err;
 }
 
-/* The log may have been rotated between being opened and being locked. */
-static bool persistent_log__is_there(struct persistent_log *log)
+/* A file may have been renamed or replaced between being opened and being locked. */
+bool persistent_file__is_there(int fd, const char *path)
 {
 	struct stat ours, there;
 
-	return !fstat(log->fd, &ours) && !stat(log->path, &there) &&
+	return !fstat(fd, &ours) && !stat(path, &there) &&
 	       ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
@@ -390,7 +394,7 @@ static int persistent_log__lock(struct persistent_log *log)
 	if (fcntl(log->fd, F_OFD_SETLK, &lock)) {
 		if (errno != EAGAIN && errno != EACCES)
 			return persistent_log__error(log, "cannot lock", errno);
-	} else if (persistent_log__is_there(log)) {
+	} else if (persistent_file__is_there(log->fd, log->path)) {
 		return 0;
 	}
 	pr_err("another process is appending to %s\n", log->path);
@@ -441,12 +445,19 @@ static int persistent_log__shift(struct persistent_log *log, unsigned int keep)
 	return 0;
 }
 
-/* The old log stays locked until there is a new one. */
+/*
+ * The old log stays locked until there is a new one. A log without samples is not kept: it
+ * would push out another one.
+ */
 int persistent_log__rotate(struct persistent_log *log, unsigned int keep)
 {
-	int old_fd = log->fd, err = persistent_log__shift(log, keep);
+	int old_fd = log->fd, err;
 	char path[LOG_PATH_SIZE];
 
+	if (log->values[LOG_SAMPLES])
+		err = persistent_log__shift(log, keep);
+	else
+		err = unlink(log->path) ? persistent_log__error(log, "cannot rotate", errno) : 0;
 	if (err)
 		return err;
 	err = persistent_log__sync_folder(log);

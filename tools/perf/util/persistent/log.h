@@ -23,10 +23,10 @@ struct persistent_log_mark {
 
 /*
  * Other numbers: when the log was begun, the error of the last flush, whether the log is
- * full, and how many lost samples it lacks
+ * full, how many lost samples it lacks, and how many samples it has
  */
 enum persistent_log_value {
-	LOG_BEGUN, LOG_ERROR, LOG_FULL, LOG_MISSING, LOG_VALUES,
+	LOG_BEGUN, LOG_ERROR, LOG_FULL, LOG_MISSING, LOG_SAMPLES, LOG_VALUES,
 };
 
 /* How many rotated logs to keep */
@@ -58,6 +58,7 @@ struct persistent_log_status {
 };
 
 int persistent_file__open(const char *path, int flags, mode_t mode);
+bool persistent_file__is_there(int fd, const char *path);
 int persistent_file__replace(const char *path, const char *text, mode_t mode);
 int persistent_log__session(u32 id, char *buf, size_t size);
 int persistent_log__open(struct persistent_log *log, const char *path);

@@ -18,6 +18,7 @@
 #include "cgroup.h"
 #include "evlist.h"
 #include "evsel.h"
+#include "intlist.h"
 #include "info.h"
 #include "parse-events.h"
 #include "pmu.h"
@@ -59,15 +60,12 @@ static bool choice__has(const struct persistent_choice *choice,
 		return false;
 	if (choice->cpus && !perf_cpu_map__has(choice->cpus, cpu))
 		return false;
-	if (!choice->threads)
+	if (!choice->tasks)
 		return true;
 
-	for (int i = 0; i < perf_thread_map__nr(choice->threads); i++) {
-		if (instance->pid > 0 &&
-		    instance->pid == perf_thread_map__pid(choice->threads, i))
-			return true;
-	}
-	return false;
+	return instance->pid > 0 &&
+	       intlist__has_entry(choice->tasks,
+				  choice->processes ? instance->tgid : instance->pid);
 }
 
 /* Siblings come after their leader: by cgroup, then by member. */
@@ -430,7 +428,7 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 		.side_band = choice->side_band,
 		.some_cpus = choice->cpus || choice->instance != PERSISTENT_ALL,
 		/* The buffer of a CPU has no records of other CPUs. */
-		.in_part   = choice->threads || choice->instance != PERSISTENT_ALL,
+		.in_part   = choice->tasks || choice->instance != PERSISTENT_ALL,
 	};
 	int err, nr = persistent__instances(id, &query, &instances);
 

@@ -172,6 +172,24 @@ int persistent_output__append(struct persistent_output *output, struct evlist *e
 	return err ? persistent_output__error(output, -err) : 0;
 }
 
+/* In a pipe or a log, the ids of all instances of a member are in one record. */
+int evlist__check_persistent_pipe(struct evlist *evlist)
+{
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		u32 max = (UINT16_MAX - sizeof(struct perf_event_header) -
+			   evsel->core.attr.size) / sizeof(u64);
+
+		if (evsel->core.ids <= max)
+			continue;
+		pr_err("%s has %u instances, and a log or a pipe can have %u: use 'perf persistent dump -o <file>' or 'perf record --consume -o <file>'\n",
+		       evsel__name(evsel), evsel->core.ids, max);
+		return -E2BIG;
+	}
+	return 0;
+}
+
 /* The beginning of a perf.data in a pipe or a log */
 int persistent_output__begin_pipe(struct persistent_output *output)
 {
@@ -202,11 +220,14 @@ int persistent_output__check_stdout(const char *option)
 int persistent_output__open(struct persistent_output *output, struct evlist *evlist,
 			    const char *path)
 {
+	bool is_pipe = !strcmp(path, "-");
 	int err = evlist__check_persistent_formats(evlist);
 
+	if (!err && is_pipe)
+		err = evlist__check_persistent_pipe(evlist);
 	if (err)
 		return err;
-	if (!strcmp(path, "-")) {
+	if (is_pipe) {
 		err = persistent_output__append(output, evlist, "standard output",
 						STDOUT_FILENO) ?:
 		      persistent_output__begin_pipe(output);
@@ -229,7 +250,7 @@ int persistent_output__open(struct persistent_output *output, struct evlist *evl
 	err = persistent_output__start_session(output, &output->data);
 	if (!err && perf_session__write_header(output->session, evlist,
 					       perf_data__fd(&output->data), false) < 0)
-		err = -errno;
+		err = -errno ?: -EIO;
 	if (err) {
 		persistent_output__error(output, -err);
 		persistent_output__abort(output);
@@ -505,7 +526,7 @@ static int persistent_output__finish(struct persistent_output *output)
 		perf_header__clear_feat(header, HEADER_SAMPLE_TIME);
 	header->data_size = output->bytes;
 	if (perf_session__write_header(output->session, output->evlist, fd, true) < 0)
-		err = -errno;
+		err = -errno ?: -EIO;
 	else
 		err = persistent_output__check_room(fd);
 	if (!err && output->cache_build_ids)

@@ -45,6 +45,7 @@ int persistent_output__open(struct persistent_output *output, struct evlist *evl
 			    const char *path);
 int persistent_output__append(struct persistent_output *output, struct evlist *evlist,
 			      const char *path, int fd);
+int evlist__check_persistent_pipe(struct evlist *evlist);
 int persistent_output__begin_pipe(struct persistent_output *output);
 int persistent_output__check_stdout(const char *option);
 int persistent_output__synthesize(struct persistent_output *output);

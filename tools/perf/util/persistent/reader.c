@@ -250,6 +250,20 @@ static bool evlist__is_later(struct evlist *evlist, union perf_event *event, u64
 	return persistent_event__time(evlist, event) >= horizon;
 }
 
+/* The oldest record of a buffer whose older ones were overwritten or consumed, or NULL */
+static union perf_event *persistent_buffer__oldest_left(struct persistent_buffer *buffer)
+{
+	union perf_event *last = NULL;
+
+	if (!buffer->backward)
+		return buffer->consumed_bytes ? persistent_buffer__next(buffer, NULL) : NULL;
+	if (!buffer->lost_bytes)
+		return NULL;
+	persistent_buffer__for_each(buffer, event)
+		last = event;
+	return last;
+}
+
 /*
  * The side-band of a task is in the buffers of all CPUs that it ran on. If one of them was
  * overwritten, the others can mislead, e.g. with a fork without the exec that followed. So
@@ -258,15 +272,13 @@ static bool evlist__is_later(struct evlist *evlist, union perf_event *event, u64
 void persistent_reader__find_horizon(struct persistent_reader *reader)
 {
 	persistent_reader__for_each(reader, buffer) {
-		union perf_event *last = NULL;
+		union perf_event *oldest = NULL;
 
-		if (!buffer->side_band || !buffer->backward || !buffer->lost_bytes)
-			continue;
-		persistent_buffer__for_each(buffer, event)
-			last = event;
-		if (last)
+		if (buffer->side_band)
+			oldest = persistent_buffer__oldest_left(buffer);
+		if (oldest)
 			reader->horizon = max(reader->horizon,
-					      persistent_event__time(reader->evlist, last));
+					      persistent_event__time(reader->evlist, oldest));
 	}
 	if (!reader->horizon)
 		return;

@@ -40,12 +40,13 @@ struct persistent_member {
 /* All instances of a session */
 #define PERSISTENT_ALL	-1
 
-/* Which instances to open; NULL for all CPUs, or for all threads */
+/* Which instances to open; NULL for all CPUs, or for all tasks */
 struct persistent_choice {
 	int			instance;
 	bool			side_band;
 	struct perf_cpu_map	*cpus;
-	struct perf_thread_map	*threads;
+	struct intlist		*tasks;
+	bool			processes;
 };
 
 /* How long a task's event was enabled, and how long it had a counter on any CPU */

@@ -138,9 +138,9 @@ static bool persistent_start__skips(struct persistent_start *start, int err)
 }
 
 /*
- * Leave out a thread that ended after it was listed. A task whose event is inherited may
- * have swapped contexts with its child, so that the leader is not in the context of its
- * sibling.
+ * Leave out a thread that ended after it was listed. If it ended between two opens, the
+ * leader has ended, too. A task whose event is inherited may have swapped contexts with its
+ * child, so that the leader is not in the context of its sibling.
  */
 static bool persistent_start__may_try_again(struct persistent_start *start, struct evsel *evsel,
 					    int thread, int err)
@@ -148,8 +148,9 @@ static bool persistent_start__may_try_again(struct persistent_start *start, stru
 	if (err == ESRCH && evsel__persistent_threads(evsel) > 1)
 		return !thread_map__remove(evsel->core.threads, thread);
 
-	if (err == EINVAL && evsel->core.attr.inherit && !evsel__is_group_leader(evsel) &&
-	    !target__has_cpu(start->target) && start->tries++ < MAX_TRIES)
+	if ((err == ENODEV || (err == EINVAL && evsel->core.attr.inherit)) &&
+	    !evsel__is_group_leader(evsel) && !target__has_cpu(start->target) &&
+	    start->tries++ < MAX_TRIES)
 		return true;
 
 	/* exclude_guest was not asked for, and the PMU may not support it. */
@@ -314,12 +315,12 @@ int persistent_start__open(struct persistent_start *start)
 /* The maximum time to live for this user, in ns */
 u64 persistent__max_ttl(void)
 {
-	int secs;
+	unsigned long long secs;
 
 	if (perf_cap__capable(CAP_PERFMON) ||
-	    sysctl__read_int("kernel/perf_event_persistent_max_ttl", &secs))
+	    filename__read_ull("/proc/sys/kernel/perf_event_persistent_max_ttl", &secs))
 		return UINT64_MAX;
-	return (u64)secs * NSEC_PER_SEC;
+	return secs * NSEC_PER_SEC;
 }
 
 /* The time to live once the session is committed: as given, or the default */

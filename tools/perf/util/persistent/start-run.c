@@ -240,6 +240,8 @@ static int persistent_start__report(struct persistent_start *start)
 	char name[PERF_PERSISTENT_NAME_MAX];
 	struct evsel *evsel;
 
+	/* A reader that has gone does not end perf. The command was forked before. */
+	signal(SIGPIPE, SIG_IGN);
 	persistent__name_or_id(start->id, name);
 	printf("%s: id %u,", name, start->id);
 	evlist__for_each_entry(start->evlist, evsel) {

@@ -361,9 +361,15 @@ static int task_event__open(struct task_events *events, struct task_event *event
 	if (event->fd >= 0)
 		return TASK_ADDED;
 
-	/* A task may have swapped contexts with its child, which has the leader then. */
-	if (errno == ESRCH || (errno == EINVAL && leader_fd >= 0 && event->attr.inherit))
+	/*
+	 * A task may have swapped contexts with its child, which has the leader then. With the
+	 * task, the leader has ended.
+	 */
+	if (errno == ESRCH || (errno == EINVAL && leader_fd >= 0 && event->attr.inherit) ||
+	    (errno == ENODEV && leader_fd >= 0)) {
+		events->again = errno;
 		return TASK_AGAIN;
+	}
 	return -errno;
 }
 
@@ -404,6 +410,7 @@ static int task_event__detach(struct task_events *events, struct task_event *eve
 	if (ioctl(event->fd, PERF_EVENT_IOC_DETACH, &detach) < 0) {
 		if (errno != EEXIST && errno != EBUSY)
 			return -errno;
+		events->again = errno;
 		/* A child has the event already and inherited this one, which is removed now. */
 		return errno == EBUSY ? TASK_AGAIN : TASK_TRACKED;
 	}
@@ -445,13 +452,16 @@ static int task_events__open(struct task_events *events, struct target_process *
 
 	for (int i = 0; i < events->nr; i++)
 		events->list[i].fd = -1;
+	events->again = 0;
 	if (thread < 0)
 		return thread == -ESRCH ? TASK_AGAIN : thread;
 
 	for (int i = 0; i < events->nr && ret == TASK_ADDED; i++)
 		ret = task_event__open(events, &events->list[i], tid);
-	if (!target_task__is_there(thread))
+	if (!target_task__is_there(thread)) {
+		events->again = 0;
 		ret = TASK_AGAIN;
+	}
 	close(thread);
 	return ret;
 }

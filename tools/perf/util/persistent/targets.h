@@ -50,12 +50,14 @@ int target_process__threads(struct target_process *process, u32 **tids);
  */
 struct task_event;
 
+/* @again: errno of the last TASK_AGAIN, or 0 if the thread has gone */
 struct task_events {
 	u32			id;
 	struct task_event	*list;
 	int			nr;
 	int			*fds;
 	int			nr_fds;
+	int			again;
 };
 
 enum task_result {

@@ -655,6 +655,47 @@ static inline unsigned int loop_samples(struct ring *r)
 	return ring_records(r, ring_head(r) + r->size, r->size, PERF_RECORD_SAMPLE);
 }
 
+/* Probes */
+
+static inline int pmu_type(const char *pmu)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type", pmu);
+
+	return read_number(path);
+}
+
+/* The offset of a function in the file of this program */
+static inline __u64 file_offset(const void *function)
+{
+	unsigned long long start, end, offset, address = addr(function);
+	FILE *f = fopen("/proc/self/maps", "re");
+
+	while (f && fscanf(f, "%llx-%llx %*s %llx%*[^\n]", &start, &end, &offset) == 3) {
+		if (address >= start && address < end) {
+			fclose(f);
+			return address - start + offset;
+		}
+	}
+
+	return -1;
+}
+
+static inline struct perf_event_attr uprobe_attr(const void *function)
+{
+	static char program[PATH_MAX];
+
+	program[readlink("/proc/self/exe", program, sizeof(program) - 1)] = '\0';
+
+	return (struct perf_event_attr) {
+		.size		= sizeof(struct perf_event_attr),
+		.type		= pmu_type("uprobe"),
+		.uprobe_path	= addr(program),
+		.probe_offset	= file_offset(function),
+	};
+}
+
 /* Stalling */
 
 /* True if a task sleeps in a system call ... */
@@ -667,15 +708,19 @@ static inline bool is_in_syscall(pid_t tid, int nr)
 	return read_file(path, text, sizeof(text)) > 0 && text[0] != 'r' && atoi(text) == nr;
 }
 
-/* ... and there in a page fault */
-static inline bool is_stalled(pid_t pid, int nr)
+static inline bool waits_for_page(pid_t pid)
 {
 	char path[64], text[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/wchan", pid);
 
-	return is_in_syscall(pid, nr) && read_file(path, text, sizeof(text)) > 0 &&
-	       !strcmp(text, "handle_userfault");
+	return read_file(path, text, sizeof(text)) > 0 && !strcmp(text, "handle_userfault");
+}
+
+/* ... and there in a page fault */
+static inline bool is_stalled(pid_t pid, int nr)
+{
+	return is_in_syscall(pid, nr) && waits_for_page(pid);
 }
 
 #endif /* _SELFTESTS_PERF_EVENTS_PERSISTENT_H */

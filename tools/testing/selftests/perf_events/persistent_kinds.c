@@ -62,34 +62,8 @@ FIXTURE_VARIANT_ADD(kinds, uprobe_cpu) { .kind = UPROBE };
 FIXTURE_VARIANT_ADD(kinds, uprobe_task) { .kind = UPROBE, .task = true, .cpu = ANY_CPU };
 FIXTURE_VARIANT_ADD(kinds, uretprobe_cpu) { .kind = URETPROBE };
 
-static int pmu_type(const char *pmu)
-{
-	char path[80];
-
-	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type", pmu);
-
-	return read_number(path);
-}
-
-/* The offset of a function in the file of this program */
-static __u64 file_offset(const void *function)
-{
-	unsigned long long start, end, offset, address = addr(function);
-	FILE *f = fopen("/proc/self/maps", "re");
-
-	while (f && fscanf(f, "%llx-%llx %*s %llx%*[^\n]", &start, &end, &offset) == 3) {
-		if (address >= start && address < end) {
-			fclose(f);
-			return address - start + offset;
-		}
-	}
-
-	return -1;
-}
-
 static struct perf_event_attr kind_attr(enum kind kind)
 {
-	static char program[PATH_MAX];
 	struct perf_event_attr attr = { .size = sizeof(attr) };
 
 	switch (kind) {
@@ -118,11 +92,8 @@ static struct perf_event_attr kind_attr(enum kind kind)
 		break;
 	case UPROBE:
 	case URETPROBE:
-		program[readlink("/proc/self/exe", program, sizeof(program) - 1)] = '\0';
-		attr.type = pmu_type("uprobe");
+		attr = uprobe_attr(probed);
 		attr.config = kind == URETPROBE;
-		attr.uprobe_path = addr(program);
-		attr.probe_offset = file_offset(probed);
 		break;
 	}
 

@@ -208,4 +208,73 @@ TEST_F(privileged, taken_back)
 	EXPECT_EQ(-EACCES, hold(self->view));
 }
 
+/* Nor can he map the buffer when it shows events that came after that. */
+TEST_F(privileged, taken_back_before_another_joins)
+{
+	struct perf_event_attr attr;
+	int fd, view;
+
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(0, session_mode(self->view, 0004));
+	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
+	view = reopen(self->id);
+	ASSERT_LE(0, view);
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(0, session_mode(self->view, 0));
+	attr = sampling_attr(TRACEPOINT);
+	fd = event_open(&attr, variant->task ? 0 : -1, 0, -1, 0);
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, self->fd));
+	ASSERT_EQ(self->id, DETACH(fd, .id = self->id, .member = 1));
+	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
+	EXPECT_EQ(-EACCES, ring_map(&self->ring, view, PAGES, PROT_READ));
+
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(0, session_mode(self->view, 0004));
+	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
+	ASSERT_EQ(0, ring_map(&self->ring, view, PAGES, PROT_READ));
+	EXPECT_EQ(0, ring_unmap(&self->ring));
+
+	/* An event that is in no session any more is not delegated. */
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(0, attach(fd));
+	ASSERT_EQ(0, set_sysctl(PARANOID, 2));
+	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
+	EXPECT_EQ(-EACCES, reopen_instance(self->id, 0));
+	EXPECT_EQ(-EACCES, ring_map(&self->ring, view, PAGES, PROT_READ));
+}
+
+/* Having attached the event once gives no right to it after others have detached it. */
+TEST_F(privileged, attached_once)
+{
+	int view;
+
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(0, session_mode(self->view, 0006));
+	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
+	view = reopen(self->id);
+	ASSERT_EQ(0, attach(view));
+	ASSERT_EQ(0, ring_map(&self->ring, view, PAGES, PROT_READ | PROT_WRITE));
+	EXPECT_EQ(0, ring_unmap(&self->ring));
+
+	ASSERT_EQ(0, become_capable());
+	ASSERT_LT(0, DETACH(self->fd, .buffer_pages = PAGES));
+	ASSERT_EQ(0, attach(self->fd));
+	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
+	EXPECT_EQ(-EACCES, ring_map(&self->ring, view, PAGES, PROT_READ | PROT_WRITE));
+	EXPECT_EQ(-EACCES, ring_map(&self->ring, view, PAGES, PROT_READ));
+	EXPECT_EQ(-EACCES, detach(view));
+}
+
+/* The number of lost samples needs the right to read, also for uid 0. */
+TEST_F(privileged, lost)
+{
+	char path[128], text[32];
+
+	snprintf(path, sizeof(path), REGISTRY "/ids/%d/lost", self->id);
+	ASSERT_EQ(0, become_capable());
+	EXPECT_LT(0, read_file(path, text, sizeof(text)));
+	ASSERT_EQ(0, become_powerless());
+	EXPECT_EQ(-EACCES, read_file(path, text, sizeof(text)));
+}
+
 TEST_HARNESS_MAIN

@@ -6,7 +6,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <sys/prctl.h>
+
+#include <asm/ptrace.h>
+#include <linux/bpf.h>
 
 #include "persistent.h"
 
@@ -233,6 +237,95 @@ TEST_F(stall, expires)
 	drive(TRACEPOINT, 1);
 	EXPECT_EQ(last, count(p.fd));
 	EXPECT_TRUE(is_stalled(self->reader, __NR_read));
+}
+
+FIXTURE(sleeping)
+{
+	struct registry		registry;
+	int			fd;
+	int			id;
+	pid_t			sleeper;
+};
+
+/* The event runs a program that reads the memory at this address. */
+static __attribute__((noipa)) void probed(const void *address)
+{
+	asm volatile("nop; nop" : : "r"(address) : "memory");
+}
+
+static int load_sleeping_program(void)
+{
+#ifdef __x86_64__
+	const short first_argument = offsetof(struct pt_regs, rdi);
+#else
+	const short first_argument = 0;
+#endif
+	struct bpf_insn insns[] = {
+		{ .code = BPF_LDX | BPF_MEM | BPF_DW, .dst_reg = 3, .src_reg = 1,
+		  .off = first_argument },
+		{ .code = BPF_ST | BPF_MEM | BPF_DW, .dst_reg = 10, .off = -8 },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = 1, .src_reg = 10 },
+		{ .code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = 1, .imm = -8 },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 2, .imm = 8 },
+		{ .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_copy_from_user },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .imm = 0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	union bpf_attr attr = {
+		.prog_type	= BPF_PROG_TYPE_KPROBE,
+		.prog_flags	= BPF_F_SLEEPABLE,
+		.insns		= addr(insns),
+		.insn_cnt	= ARRAY_SIZE(insns),
+		.license	= addr("GPL"),
+	};
+
+	return result(syscall(__NR_bpf, BPF_PROG_LOAD, &attr, sizeof(attr)));
+}
+
+/* A BPF program of a persistent event of CPU 1 sleeps until a page comes. */
+FIXTURE_SETUP(sleeping)
+{
+	struct perf_event_attr attr = uprobe_attr(probed);
+	pid_t pid;
+	int uffd;
+
+	registry_setup(_metadata, &self->registry);
+	self->fd = event_open(&attr, -1, 1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_SET_BPF, load_sleeping_program()));
+	self->id = detach(self->fd);
+	ASSERT_LT(0, self->id);
+
+	pid = fork_child();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		close(self->fd);
+		pin(1);
+		probed(page_that_never_comes(&uffd));
+		_exit(1);
+	}
+	self->sleeper = pid;
+	ASSERT_TRUE(eventually(waits_for_page(self->sleeper)));
+}
+
+FIXTURE_TEARDOWN_PARENT(sleeping)
+{
+	if (self->sleeper > 0)
+		kill(self->sleeper, SIGKILL);
+	registry_teardown(_metadata, &self->registry);
+}
+
+/* An event that ends waits for its program, but events of the CPU can be opened meanwhile. */
+TEST_F(sleeping, ends)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+
+	close(self->fd);
+	if (!fork_child())
+		_exit(attach(reopen(self->id)));
+	EXPECT_TRUE(eventually(!registry_has(self->id)));
+	EXPECT_TRUE(is_done(event_open(&attr, -1, 1, -1, 0) >= 0));
+	EXPECT_TRUE(waits_for_page(self->sleeper));
 }
 
 TEST_HARNESS_MAIN

@@ -570,10 +570,65 @@ TEST_F(shared, in_a_later_buffer)
 	ASSERT_NE(MAP_FAILED, mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
 	ASSERT_EQ(0, munmap(mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0), size));
 
+	/* An event that I may read changes nothing. */
 	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_SET_OUTPUT, fd));
 	ASSERT_EQ(self->id, DETACH(self->fd, .id = self->id, .member = 1));
+	ASSERT_EQ(0, munmap(mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0), size));
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, ioctl(self->other, PERF_EVENT_IOC_SET_OUTPUT, fd));
+	ASSERT_EQ(self->id, DETACH(self->other, .id = self->id, .member = 2));
+	ASSERT_EQ(0, become(USER));
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0));
 	EXPECT_EQ(EACCES, errno);
+}
+
+/* Nor if the stranger's event has left the session: it goes on writing. */
+TEST_F(shared, attached_again)
+{
+	size_t size = (1 + PAGES) * getpagesize();
+	int view;
+
+	self->id = DETACH(self->fd, .buffer_pages = PAGES);
+	ASSERT_LT(0, self->id);
+	view = reopen(self->id);
+	ASSERT_LE(0, view);
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, ioctl(self->other, PERF_EVENT_IOC_SET_OUTPUT, self->fd));
+	ASSERT_EQ(self->id, DETACH(self->other, .id = self->id, .member = 1));
+	ASSERT_EQ(0, attach(self->other));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, reopen(self->id));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0));
+	EXPECT_EQ(EACCES, errno);
+
+	ASSERT_EQ(0, become(0));
+	close(self->other);
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LE(0, reopen(self->id));
+	EXPECT_NE(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED, view, 0));
+}
+
+/* Nor if it was redirected to the buffer when both were in the session. */
+TEST_F(shared, redirected_later)
+{
+	struct perf_event_attr counting = self->attr;
+	int fd;
+
+	self->id = DETACH(self->fd, .buffer_pages = PAGES);
+	ASSERT_LT(0, self->id);
+	ASSERT_EQ(0, become(0));
+	counting.sample_period = 0;
+	counting.freq = 0;
+	fd = event_open(&counting, self->strangers.tid, 0, -1, 0);
+	ASSERT_EQ(self->id, DETACH(fd, .id = self->id, .member = 1));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LE(0, reopen_instance(self->id, 0));
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, self->fd));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, reopen_instance(self->id, 0));
 }
 
 TEST_HARNESS_MAIN

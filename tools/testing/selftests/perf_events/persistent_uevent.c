@@ -20,6 +20,10 @@ static int listen_to_kernel(void)
 {
 	struct sockaddr_nl kernel = { .nl_family = AF_NETLINK, .nl_groups = 1 };
 	int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT);
+	int size = 1 << 22;
+
+	if (setsockopt(sock, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
+		return -errno;
 
 	return bind(sock, (struct sockaddr *)&kernel, sizeof(kernel)) ? -errno : sock;
 }
@@ -101,6 +105,33 @@ TEST_F(uevent, life)
 	EXPECT_UEVENT(id, "change");
 	ASSERT_EQ(0, attach(fd));
 	EXPECT_UEVENT(id, "remove");
+}
+
+/* A user cannot flood others with them. */
+TEST_F(uevent, flood)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	int fd, id, n = 0, times = 1000;
+	__u64 start;
+
+	attr.exclude_kernel = 1;
+	ASSERT_EQ(0, become(USER));
+	fd = event_open(&attr, 0, -1, -1, 0);
+	id = detach(fd);
+	ASSERT_LT(0, id);
+	start = now_ns();
+	while (times--)
+		ASSERT_EQ(0, session_mode(fd, 0600));
+	/* 100 in each second that has begun, and one at the end from root */
+	times = 100 * ((now_ns() - start) / 1000000000 + 2);
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, SET(fd, .flags = PERF_PERSISTENT_SET_NAME, .name = addr("last")));
+	while (strcmp("last", self->name)) {
+		ASSERT_STRNE("none", next_uevent(self->sock, id, self->name));
+		n++;
+	}
+	EXPECT_LT(1, n);
+	EXPECT_GE(times, n);
 }
 
 TEST_HARNESS_MAIN
