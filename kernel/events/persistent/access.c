@@ -371,7 +371,7 @@ int perf_persistent_may_use(struct perf_event *event, unsigned int right)
 
 /*
  * Check that a view of @session may map the buffer of its event read-only. The rights to the
- * session were checked when it had had @nr_joined instances; if the buffer shows any that
+ * session were checked when @nr_joined instances had joined it; if the buffer shows any that
  * joined later, they are checked again. Returns 0; -EACCES, also if the event has left the
  * session, or an error of perf_persistent_may_open(); or -ENODEV if the event has ended.
  */

@@ -40,7 +40,7 @@ struct view_window {
  * struct perf_persistent_view - an open file on an event or a session
  * @event:	 event, to which the view has a reference; NULL for a file of the session
  * @read_format: PERF_FORMAT_*
- * @nr_joined:	 instances that its session had had when its rights were checked
+ * @nr_joined:	 instances that had joined its session when its rights were checked
  * @attached:	 perf_persistent_event::nr_detached when it attached the event, or 0; if not,
  *		 the view is one of the event's users
  * @holder:	 its session, to which it has a reference, and its holds
