@@ -359,7 +359,8 @@ test_new_log_of_some_cpus() {
 	done
 	must perf persistent flush -o "$dir/early-1" "$name"
 	must perf persistent flush -o "$dir/early-2" "$name"
-	perf script --show-task-events -i "$dir/early-1" 2> /dev/null | grep -q "COMM exec: early" ||
+	perf script --show-task-events -i "$dir/early-1" 2> /dev/null > "$dir/events"
+	grep -q "COMM exec: early" "$dir/events" ||
 		fail "the first log lacks the early program"
 	perf script --show-task-events -i "$dir/early-2" 2> /dev/null > "$dir/events"
 	grep -q "COMM exec: early" "$dir/events" && fail "the second log has it as well"
