@@ -371,9 +371,9 @@ int perf_persistent_may_use(struct perf_event *event, unsigned int right)
 
 /*
  * Check that a view of @session may map the buffer of its event read-only. The rights to the
- * session were checked when @nr_joined instances had joined it; if the buffer shows any that
- * joined later, they are checked again. Returns 0; -EACCES, also if the event has left the
- * session, or an error of perf_persistent_may_open(); or -ENODEV if the event has ended.
+ * session were checked when @nr_joined instances had joined it, but the buffer may show any that
+ * joined later. Returns 0; -EACCES, also if the event has left the session; an error of
+ * perf_persistent_may_read(); or -ENODEV if the event has ended.
  */
 int perf_persistent_may_map(struct perf_persistent_session *session, struct perf_event *event,
 			    u32 nr_joined)
@@ -393,7 +393,12 @@ int perf_persistent_may_map(struct perf_persistent_session *session, struct perf
 	if (READ_ONCE(session->next_instance) == nr_joined || !shows_others(event))
 		return 0;
 
-	return perf_persistent_may_read(session, event, &all);
+	/*
+	 * Do not walk the instances: the walk may drop the last reference to one of them, and
+	 * freeing a uprobe takes mmap_lock, which the caller holds.
+	 */
+	return perf_persistent_is_delegated(session) ?
+	       perf_persistent_may_read(session, event, &all) : -EACCES;
 }
 
 /* Check a time to live; 0 becomes the default: no limit, or the maximum without CAP_PERFMON. */

@@ -241,38 +241,39 @@ void persistent_buffer__munmap(struct mmap *map)
 
 /*
  * A session that expires ends its instances one after the other. The head is final once all
- * that write to the buffer have ended, which their states tell without any right.
+ * that write to the buffer have ended, which their states tell without any right. Returns 0
+ * while some are ending, and -ENOENT if one was attached, or may not be read any more.
  */
-static bool persistent_buffer__is_final(struct persistent_buffer *buffer)
+static int persistent_buffer__is_final(struct persistent_buffer *buffer)
 {
 	struct perf_persistent_query query;
 	struct persistent_instance *instance;
+	int idx, thread, final = 1;
 	struct evsel *evsel;
-	int idx, thread;
 
 	if (!buffer->evlist)
-		return false;
+		return -ENOENT;
 
 	evlist__for_each_persistent(buffer->evlist, evsel, idx, thread, instance) {
 		if (instance->info.buffer_id != buffer->id)
 			continue;
 		query = (struct perf_persistent_query) {};
-		if (persistent__query(PERSISTENT_FD(evsel, idx, thread), &query) ||
-		    query.self.state < PERF_PERSISTENT_STATE_EXITED)
-			return false;
+		if (persistent__query(PERSISTENT_FD(evsel, idx, thread), &query) || query.self.id)
+			return -ENOENT;
+		if (query.self.state < PERF_PERSISTENT_STATE_EXITED)
+			final = 0;
 	}
-	return true;
+	return final;
 }
 
 /* Wait a moment for the instances to end. */
 static bool persistent_buffer__becomes_final(struct persistent_buffer *buffer)
 {
-	for (int i = 0; i < MAX_WAITS; i++) {
-		if (persistent_buffer__is_final(buffer))
-			return true;
+	int final, tries = 0;
+
+	while (!(final = persistent_buffer__is_final(buffer)) && ++tries < MAX_WAITS)
 		usleep(USEC_PER_MSEC);
-	}
-	return false;
+	return final > 0;
 }
 
 /*

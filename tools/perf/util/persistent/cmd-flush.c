@@ -203,7 +203,7 @@ static int flush__fit(struct persistent_flush *flush)
 
 /*
  * An instance that was added after the events were opened may share their buffers. Its records
- * would be consumed, but not written.
+ * would be consumed, but not written. Nothing is added to a session that has ended meanwhile.
  */
 static int flush__check_added(struct persistent_flush *flush)
 {
