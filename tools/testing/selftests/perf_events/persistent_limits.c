@@ -9,6 +9,7 @@
 
 #define PAGES	8
 #define CYCLES	50
+#define ROUNDS	15
 #define ASKERS	8
 #define MEMBERS	128
 #define SESSION	65536
@@ -625,7 +626,7 @@ TEST_F(limits, memory_at_once)
 
 	ASSERT_EQ(0, set_sysctl(MLOCK_KB, 0));
 	ASSERT_EQ(0, set_memlock(1));
-	for (round = 0; round < CYCLES; round++) {
+	for (round = 0; round < ROUNDS; round++) {
 		ASSERT_EQ(0, pipe(barrier));
 		for (i = 0; i < ASKERS; i++) {
 			children[i] = fork();
