@@ -7,15 +7,17 @@
 
 #include <linux/tracepoint.h>
 
+struct perf_persistent_instance;
+
 /*
  * One instance: it is reopened by @id and @instance, and measures @cpu and @pid,
  * -1 for none.
  */
 DECLARE_EVENT_CLASS(persistent_instance,
 
-	TP_PROTO(u32 id, u32 instance, u32 member, int cpu, pid_t pid),
+	TP_PROTO(const struct perf_persistent_instance *inst),
 
-	TP_ARGS(id, instance, member, cpu, pid),
+	TP_ARGS(inst),
 
 	TP_STRUCT__entry(
 		__field(u32,	id)
@@ -26,11 +28,11 @@ DECLARE_EVENT_CLASS(persistent_instance,
 	),
 
 	TP_fast_assign(
-		__entry->id		= id;
-		__entry->instance	= instance;
-		__entry->member		= member;
-		__entry->cpu		= cpu;
-		__entry->pid		= pid;
+		__entry->id		= inst->session->id;
+		__entry->instance	= inst->nr;
+		__entry->member		= inst->key.member;
+		__entry->cpu		= inst->key.cpu;
+		__entry->pid		= inst->pid ? pid_nr(inst->pid) : -1;
 	),
 
 	TP_printk("id=%u instance=%u member=%u cpu=%d pid=%d", __entry->id,
@@ -38,75 +40,23 @@ DECLARE_EVENT_CLASS(persistent_instance,
 );
 
 DEFINE_EVENT(persistent_instance, persistent_detach,
-	TP_PROTO(u32 id, u32 instance, u32 member, int cpu, pid_t pid),
-	TP_ARGS(id, instance, member, cpu, pid)
-);
+	TP_PROTO(const struct perf_persistent_instance *inst), TP_ARGS(inst));
 
 DEFINE_EVENT(persistent_instance, persistent_attach,
-	TP_PROTO(u32 id, u32 instance, u32 member, int cpu, pid_t pid),
-	TP_ARGS(id, instance, member, cpu, pid)
-);
+	TP_PROTO(const struct perf_persistent_instance *inst), TP_ARGS(inst));
 
 /* "offline" comes before the event stops counting, "online" after it counts again. */
 DEFINE_EVENT(persistent_instance, persistent_offline,
-	TP_PROTO(u32 id, u32 instance, u32 member, int cpu, pid_t pid),
-	TP_ARGS(id, instance, member, cpu, pid)
-);
+	TP_PROTO(const struct perf_persistent_instance *inst), TP_ARGS(inst));
 
 DEFINE_EVENT(persistent_instance, persistent_online,
-	TP_PROTO(u32 id, u32 instance, u32 member, int cpu, pid_t pid),
-	TP_ARGS(id, instance, member, cpu, pid)
-);
+	TP_PROTO(const struct perf_persistent_instance *inst), TP_ARGS(inst));
 
-/* A session (@member is 0), or one of its members (its number + 1) */
+/*
+ * A session (@member is 0), or one of its members (its number + 1). @flags is
+ * perf_persistent_set::flags of the change, or 0.
+ */
 DECLARE_EVENT_CLASS(persistent_session,
-
-	TP_PROTO(u32 id, u32 member),
-
-	TP_ARGS(id, member),
-
-	TP_STRUCT__entry(
-		__field(u32,	id)
-		__field(u32,	member)
-	),
-
-	TP_fast_assign(
-		__entry->id	= id;
-		__entry->member	= member;
-	),
-
-	TP_printk("id=%u member=%d", __entry->id, (int)__entry->member - 1)
-);
-
-DEFINE_EVENT(persistent_session, persistent_enable,
-	TP_PROTO(u32 id, u32 member),
-	TP_ARGS(id, member)
-);
-
-DEFINE_EVENT(persistent_session, persistent_disable,
-	TP_PROTO(u32 id, u32 member),
-	TP_ARGS(id, member)
-);
-
-/* The first file holds it; the last one releases it. */
-DEFINE_EVENT(persistent_session, persistent_hold,
-	TP_PROTO(u32 id, u32 member),
-	TP_ARGS(id, member)
-);
-
-DEFINE_EVENT(persistent_session, persistent_release,
-	TP_PROTO(u32 id, u32 member),
-	TP_ARGS(id, member)
-);
-
-/* The time to live has run out, for all members. */
-DEFINE_EVENT(persistent_session, persistent_expire,
-	TP_PROTO(u32 id, u32 member),
-	TP_ARGS(id, member)
-);
-
-/* Reported after each change by PERF_EVENT_IOC_SET_PERSISTENT */
-TRACE_EVENT(persistent_set,
 
 	TP_PROTO(u32 id, u32 member, u32 flags),
 
@@ -127,6 +77,27 @@ TRACE_EVENT(persistent_set,
 	TP_printk("id=%u member=%d flags=%#x", __entry->id, (int)__entry->member - 1,
 		  __entry->flags)
 );
+
+DEFINE_EVENT(persistent_session, persistent_enable,
+	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
+
+DEFINE_EVENT(persistent_session, persistent_disable,
+	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
+
+/* Reported after each change by PERF_EVENT_IOC_SET_PERSISTENT */
+DEFINE_EVENT(persistent_session, persistent_set,
+	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
+
+/* The first file holds it; the last one releases it. */
+DEFINE_EVENT(persistent_session, persistent_hold,
+	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
+
+DEFINE_EVENT(persistent_session, persistent_release,
+	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
+
+/* The time to live has run out, for all members. */
+DEFINE_EVENT(persistent_session, persistent_expire,
+	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
 
 TRACE_EVENT(persistent_mark,
 

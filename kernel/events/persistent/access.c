@@ -25,7 +25,6 @@
 #include <linux/trace_events.h>
 #include <linux/user_namespace.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 /* Instances of a user without the capability; user.max_perf_persistent */
@@ -50,11 +49,8 @@ static unsigned int sysctl_perf_persistent_max_ttl = 3600;
  */
 static unsigned int tracepoint_needs(struct perf_event *event)
 {
-	unsigned int flags = 0;
+	unsigned int flags = event->tp_event->flags;
 
-#ifdef CONFIG_EVENT_TRACING
-	flags = event->tp_event->flags;
-#endif
 	if (flags & TRACE_EVENT_FL_IGNORE_ENABLE)
 		return PERF_NEED_TRACEPOINT;
 
@@ -180,14 +176,14 @@ static unsigned int sharer_needs(struct perf_buffer *rb,
 int perf_persistent_may_share(struct perf_event *event,
 			      const struct perf_persistent_session *session)
 {
-	struct perf_buffer *rb = READ_ONCE(event->rb) ? ring_buffer_get(event) : NULL;
+	struct perf_buffer *rb __free(ring_buffer_put) =
+		READ_ONCE(event->rb) ? ring_buffer_get(event) : NULL;
 	unsigned int needs;
 
 	if (!rb)
 		return 0;
 
 	needs = sharer_needs(rb, session, perf_persistent_target(event));
-	ring_buffer_put(rb);
 	/* Readers without the capability must not see events that they could not open. */
 	if (perfmon_capable() && !(session->flags & PERF_PERSISTENT_PRIVILEGED) &&
 	    needs & ~(READ_ONCE(session->needs) | perf_persistent_needs(event)))
@@ -227,9 +223,18 @@ bool perf_persistent_is_delegated(const struct perf_persistent_session *session)
 	return (session->flags & PERF_PERSISTENT_PRIVILEGED) && !perfmon_capable();
 }
 
-static int session_allow(const struct perf_persistent_session *session, unsigned int mask)
+/* If the session is delegated, only the mode and lockdown decide. */
+static int session_allow(const struct perf_persistent_session *session)
 {
+	unsigned int mask = perf_persistent_is_delegated(session) ? PERF_NEED_REGS : ~0U;
+
 	return perf_persistent_allow(READ_ONCE(session->needs) & mask);
+}
+
+/* Check whether the rights do not depend on the targets of the instances. */
+static bool is_privileged(const struct perf_persistent_session *session)
+{
+	return perfmon_capable() || (session->flags & PERF_PERSISTENT_PRIVILEGED);
 }
 
 static int may_open_all(struct perf_persistent_session *session)
@@ -246,21 +251,17 @@ static int may_open_all(struct perf_persistent_session *session)
 /* Check whether the group or the buffer of an event shows other events. */
 static bool shows_others(struct perf_event *event)
 {
-	struct perf_buffer *rb;
-	bool is_shared;
+	struct perf_buffer *rb __free(ring_buffer_put) = ring_buffer_get(event);
 
 	if (READ_ONCE(event->nr_siblings) || READ_ONCE(event->group_leader) != event)
 		return true;
 
-	rb = ring_buffer_get(event);
 	if (!rb)
 		return false;
 
-	scoped_guard(spinlock_irq, &rb->event_lock)
-		is_shared = !list_is_singular(&rb->event_list);
-	ring_buffer_put(rb);
+	guard(spinlock_irq)(&rb->event_lock);
 
-	return is_shared;
+	return !list_is_singular(&rb->event_list);
 }
 
 /*
@@ -275,9 +276,8 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
 		return -EACCES;
 
-	/* The capability passes all checks that depend on an instance's target. */
 	if (perfmon_capable())
-		return session_allow(session, ~0U);
+		return session_allow(session);
 
 	/* For example, an instance that was attached goes on writing to the shared buffer. */
 	err = perf_persistent_may_share(event, session);
@@ -286,7 +286,7 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 
 	/* Lockdown also restricts users to whom the session is delegated. */
 	if (perf_persistent_is_delegated(session))
-		return session_allow(session, PERF_NEED_REGS);
+		return session_allow(session);
 
 	if (!shows_others(event))
 		return perf_persistent_may_open(event);
@@ -303,32 +303,20 @@ int perf_persistent_may_change(struct perf_persistent_session *session, unsigned
 	if (!perf_persistent_mode_allows(session, right))
 		return -EACCES;
 
-	if (perfmon_capable())
-		return session_allow(session, ~0U);
-
-	if (perf_persistent_is_delegated(session))
-		return 0;
-
-	return may_open_all(session);
+	return is_privileged(session) ? session_allow(session) : may_open_all(session);
 }
 
-/* Lock perf_persistent_session::control, with these rights; errors as above, or -ERESTARTSYS. */
+/*
+ * Lock perf_persistent_session::control: 0, -EACCES or -ERESTARTSYS. The caller checks the
+ * rights to the instances, which may take long, with the lock held.
+ */
 int perf_persistent_control_begin(struct perf_persistent_session *session, unsigned int right)
 {
-	int err;
-
 	/* Callers without the right do not get to wait for it, and keep nobody waiting. */
 	if (!perf_persistent_mode_allows(session, right))
 		return -EACCES;
 	/* Others may hold it for long, if the session has many instances. */
-	if (mutex_lock_interruptible(&session->control))
-		return -ERESTARTSYS;
-
-	err = perf_persistent_may_change(session, right);
-	if (err)
-		mutex_unlock(&session->control);
-
-	return err;
+	return mutex_lock_interruptible(&session->control) ? -ERESTARTSYS : 0;
 }
 
 /*
@@ -354,19 +342,13 @@ bool perf_persistent_may_open_session(struct perf_persistent_session *session)
  */
 int perf_persistent_may_use(struct perf_event *event, unsigned int right)
 {
-	struct perf_persistent_session *session = perf_persistent_session_of(event);
-	int err = -EACCES;
+	struct perf_persistent_session *session __free(perf_persistent_session) =
+		perf_persistent_session_of(event);
 
-	if (!session)
-		return err;
+	if (!session || !perf_persistent_mode_allows(session, right))
+		return -EACCES;
 
-	/* If the session is delegated, only the mode and lockdown decide. */
-	if (perf_persistent_mode_allows(session, right))
-		err = session_allow(session, perf_persistent_is_delegated(session) ?
-					     PERF_NEED_REGS : ~0U);
-	kobject_put(&session->kobj);
-
-	return err;
+	return session_allow(session);
 }
 
 /*

@@ -8,7 +8,6 @@
 #include <linux/ioctl.h>
 #include <linux/uaccess.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 /*

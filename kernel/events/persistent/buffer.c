@@ -16,7 +16,6 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/user.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 /* Buffers are identified by number, as addresses must not be exposed. */

@@ -12,7 +12,6 @@
 
 #include <trace/events/perf_persistent.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 static int copy_detach(struct perf_persistent_detach *d, unsigned int cmd, unsigned long arg)
@@ -192,8 +191,7 @@ static int check_target(struct perf_event *event, const struct perf_persistent_s
 }
 
 static int insert_instance(struct perf_persistent_session *session,
-			   struct perf_persistent_instance *inst,
-			   struct perf_persistent_member **member, u64 ttl)
+			   struct perf_persistent_instance *inst, u64 ttl)
 {
 	struct perf_event *event = inst->event;
 	bool is_new;
@@ -208,7 +206,7 @@ static int insert_instance(struct perf_persistent_session *session,
 
 	err = check_group(event, session);
 	if (!err)
-		err = perf_persistent_instance_link(session, inst, member);
+		err = perf_persistent_instance_link(session, inst);
 	if (err)
 		return err;
 
@@ -217,69 +215,63 @@ static int insert_instance(struct perf_persistent_session *session,
 	event->persistent->origin = (struct perf_persistent_origin) {};
 	if (is_new)
 		perf_persistent_session_arm(session, ttl);
-	perf_persistent_trace(detach, inst);
+	trace_persistent_detach(inst);
 
 	return 0;
 }
 
-/* Objects that DETACH allocates */
-struct detach_parts {
-	struct perf_persistent_session	*session;
-	struct perf_persistent_instance	*inst;
-	struct perf_persistent_member	*member;
-	struct perf_buffer		*rb;
-};
-
-static int detach_locked(struct perf_event *event, struct detach_parts *p,
+static int detach_locked(struct perf_persistent_session *session,
+			 struct perf_persistent_instance *inst, struct perf_buffer **rb,
 			 const struct perf_persistent_detach *d)
 {
+	struct perf_event *event = inst->event;
 	int err;
+
+	guard(perf_event_ctx)(event);
 
 	err = check_state(event);
 	if (!err)
-		err = check_target(event, p->session, d->args.member);
+		err = check_target(event, session, d->args.member);
 	if (!err)
-		err = perf_persistent_may_share(event, p->session);
+		err = perf_persistent_may_share(event, session);
 	if (err)
 		return err;
 
-	err = perf_persistent_buffer_pin(event, p->session, d->args.buffer_pages, &p->rb);
+	err = perf_persistent_buffer_pin(event, session, d->args.buffer_pages, rb);
 	if (err < 0)
 		return err;
 	if (err)
-		p->inst->rb = event->rb;
+		inst->rb = event->rb;
 
-	return insert_instance(p->session, p->inst, &p->member, d->args.ttl);
+	return insert_instance(session, inst, d->args.ttl);
 }
 
-static int join_session(struct perf_event *event, struct detach_parts *p,
+static int join_session(struct perf_persistent_session *session,
+			struct perf_persistent_instance *inst, struct perf_buffer **rb,
 			const struct perf_persistent_detach *d)
 {
-	struct perf_event_context *ctx;
+	struct perf_event *event = inst->event;
 	u32 nr;
 	int err;
 
-	lockdep_assert_held(&p->session->control);
+	lockdep_assert_held(&session->control);
 
 	/* With @control held, nobody else takes these numbers. */
-	nr = p->session->next_instance;
-	err = xa_reserve(&p->session->instances, nr, GFP_KERNEL_ACCOUNT);
+	nr = session->next_instance;
+	err = xa_reserve(&session->instances, nr, GFP_KERNEL_ACCOUNT);
 	if (!err)
-		err = xa_reserve(&p->session->members, d->args.member, GFP_KERNEL_ACCOUNT);
-	if (!err) {
-		ctx = perf_event_ctx_lock(event);
-		err = detach_locked(event, p, d);
-		perf_event_ctx_unlock(event, ctx);
-	}
+		err = xa_reserve(&session->members, d->args.member, GFP_KERNEL_ACCOUNT);
+	if (!err)
+		err = detach_locked(session, inst, rb, d);
 	if (err) {
 		/*
 		 * This may free events that were redirected to the buffer. Meanwhile the
 		 * buffer is in use, for SET_OUTPUT and for another DETACH.
 		 */
-		if (p->inst->rb)
-			perf_persistent_buffer_unpin(event, p->inst->rb);
-		xa_release(&p->session->instances, nr);
-		xa_release(&p->session->members, d->args.member);
+		if (inst->rb)
+			perf_persistent_buffer_unpin(event, inst->rb);
+		xa_release(&session->instances, nr);
+		xa_release(&session->members, d->args.member);
 		return err;
 	}
 
@@ -288,21 +280,6 @@ static int join_session(struct perf_event *event, struct detach_parts *p,
 	perf_persistent_update_hold(event);
 
 	return 0;
-}
-
-static struct perf_persistent_member *member_alloc(struct perf_event *event,
-						   const struct perf_persistent_detach *d)
-{
-	struct perf_persistent_member *member = kzalloc_obj(*member, GFP_KERNEL_ACCOUNT);
-
-	if (!member)
-		return ERR_PTR(-ENOMEM);
-
-	member->nr = d->args.member;
-	member->attr = event->persistent->attr;
-	strscpy(member->label, d->label);
-
-	return member;
 }
 
 /* Returns a reference, as a session may end with its first instance. */
@@ -320,60 +297,42 @@ static struct perf_persistent_session *choose_session(const struct perf_persiste
 	return perf_persistent_session_get(d->args.id) ?: ERR_PTR(-ENOENT);
 }
 
-static int parts_alloc(struct detach_parts *p, struct perf_event *event,
-		       const struct perf_persistent_detach *d)
-{
-	p->inst = perf_persistent_instance_create(event);
-	if (IS_ERR(p->inst))
-		return PTR_ERR(p->inst);
-
-	p->member = member_alloc(event, d);
-	if (IS_ERR(p->member))
-		return PTR_ERR(p->member);
-
-	p->rb = perf_persistent_buffer_alloc(event, d->args.buffer_pages);
-	if (IS_ERR(p->rb))
-		return PTR_ERR(p->rb);
-
-	p->session = choose_session(d);
-
-	return PTR_ERR_OR_ZERO(p->session);
-}
-
-/* Free the parts that were not used. */
-static void parts_free(struct detach_parts *p, bool is_new, int err)
-{
-	if (!IS_ERR_OR_NULL(p->session)) {
-		if (is_new && err)
-			perf_persistent_session_destroy(p->session);
-		kobject_put(&p->session->kobj);
-	}
-	if (!IS_ERR_OR_NULL(p->rb))
-		perf_persistent_buffer_free(p->rb);
-	if (!IS_ERR(p->member))
-		kfree(p->member);
-	if (err && !IS_ERR_OR_NULL(p->inst))
-		perf_persistent_instance_free(p->inst);
-}
-
 static int try_detach(struct perf_event *event, const struct perf_persistent_detach *d)
 {
-	struct detach_parts p = {};
-	int err, id = 0;
+	unsigned int right = d->args.id ? PERF_PERSISTENT_CONTROL : 0;
+	int err, id;
 
-	err = parts_alloc(&p, event, d);
+	struct perf_persistent_instance *inst __free(perf_persistent_instance) =
+		perf_persistent_instance_create(event, d);
+	if (IS_ERR(inst))
+		return PTR_ERR(inst);
+
+	struct perf_buffer *rb __free(perf_persistent_buffer) =
+		perf_persistent_buffer_alloc(event, d->args.buffer_pages);
+	if (IS_ERR(rb))
+		return PTR_ERR(rb);
+
+	struct perf_persistent_session *session __free(perf_persistent_session) = choose_session(d);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+
+	id = session->id;
+	err = perf_persistent_control_begin(session, right);
 	if (!err) {
-		id = p.session->id;
-		err = perf_persistent_control_begin(p.session,
-						    d->args.id ? PERF_PERSISTENT_CONTROL : 0);
+		err = perf_persistent_may_change(session, right) ?:
+		      join_session(session, inst, &rb, d);
+		mutex_unlock(&session->control);
 	}
 	if (!err) {
-		err = join_session(event, &p, d);
-		mutex_unlock(&p.session->control);
+		retain_and_null_ptr(inst);
+		return id;
 	}
-	parts_free(&p, !d->args.id, err);
 
-	return err ?: id;
+	/* A session that was made for this event */
+	if (!d->args.id)
+		perf_persistent_session_destroy(session);
+
+	return err;
 }
 
 /*
@@ -491,15 +450,16 @@ int perf_persistent_opened(struct perf_event *event, const struct perf_event_att
 /* A group is in one session, whose @control keeps further siblings from joining. */
 static bool has_persistent_sibling(struct perf_event *event)
 {
-	struct perf_event_context *ctx = perf_event_ctx_lock(event);
 	struct perf_event *sibling;
-	bool found = false;
 
-	for_each_sibling_event(sibling, event)
-		found |= !!perf_persistent_instance_of(sibling);
-	perf_event_ctx_unlock(event, ctx);
+	guard(perf_event_ctx)(event);
 
-	return found;
+	for_each_sibling_event(sibling, event) {
+		if (perf_persistent_instance_of(sibling))
+			return true;
+	}
+
+	return false;
 }
 
 /*
@@ -537,18 +497,19 @@ static int attach_event(struct perf_persistent_session *session, struct perf_eve
  */
 long perf_persistent_ioctl_attach(struct perf_event *event)
 {
-	struct perf_persistent_session *session = perf_persistent_session_of(event);
+	struct perf_persistent_session *session __free(perf_persistent_session) =
+		perf_persistent_session_of(event);
 	int err;
 
 	if (!session)
 		return -EINVAL;
 
 	err = perf_persistent_control_begin(session, PERF_PERSISTENT_CONTROL);
-	if (!err) {
-		err = attach_event(session, event);
-		mutex_unlock(&session->control);
-	}
-	kobject_put(&session->kobj);
+	if (err)
+		return err;
+	err = perf_persistent_may_change(session, PERF_PERSISTENT_CONTROL) ?:
+	      attach_event(session, event);
+	mutex_unlock(&session->control);
 
 	return err;
 }

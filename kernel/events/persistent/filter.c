@@ -10,10 +10,7 @@
 #include <linux/slab.h>
 #include <linux/trace_events.h>
 
-#include "../internal.h"
 #include "persistent.h"
-
-#ifdef CONFIG_EVENT_TRACING
 
 /**
  * struct perf_persistent_filter - new filter of an instance; its old one after the swap
@@ -77,15 +74,3 @@ void perf_persistent_filters_free(struct list_head *filters)
 		kfree(f);
 	}
 }
-
-#else /* CONFIG_EVENT_TRACING */
-
-int perf_persistent_filter_add(struct list_head *filters, struct perf_event *event, char *text)
-{
-	return 0;
-}
-
-void perf_persistent_filters_swap(struct list_head *filters) { }
-void perf_persistent_filters_free(struct list_head *filters) { }
-
-#endif /* CONFIG_EVENT_TRACING */

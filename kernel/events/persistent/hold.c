@@ -8,7 +8,6 @@
  */
 #include <trace/events/perf_persistent.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 /* Runs on the CPU of the event, so that nothing else can stop the event meanwhile. */
@@ -61,10 +60,36 @@ static void release_one(struct perf_event *event)
  */
 void perf_persistent_hold_event(struct perf_event *event, bool hold)
 {
-	struct perf_event_context *ctx = perf_event_ctx_lock(event);
+	guard(perf_event_ctx)(event);
 
 	perf_event_for_each_child(event, hold ? hold_one : release_one);
-	perf_event_ctx_unlock(event, ctx);
+}
+
+/*
+ * Let a new child inherit a hold and a changed period. Both are set under child_mutex,
+ * so the child either is on the list by then, or inherits them here.
+ */
+void perf_persistent_inherit(struct perf_event *child, const struct perf_event *origin)
+{
+	u64 period = child->parent->attr.sample_period;
+
+	if (likely(!child->parent->persistent))
+		return;
+
+	/* The attr was copied before the change. */
+	if (child->attr.sample_period != period) {
+		child->attr.sample_period = period;
+		if (!child->attr.freq)
+			child->hw.sample_period = period;
+		local64_set(&child->hw.period_left, 0);
+	}
+
+	if (!(origin->still & PERF_EVENT_HELD))
+		return;
+
+	child->still = PERF_EVENT_HELD;
+	child->resume_state = origin->resume_state;
+	child->state = PERF_EVENT_STATE_OFF;
 }
 
 static bool wants_hold(struct perf_event *event)
@@ -120,7 +145,7 @@ static void release_session(struct perf_persistent_session *session, unsigned lo
 
 	update_holds(session, 0);
 	for_each_set_bit(member, holds, PERF_PERSISTENT_MEMBERS + 1)
-		trace_persistent_release(session->id, member);
+		trace_persistent_release(session->id, member, 0);
 }
 
 /*
@@ -138,7 +163,7 @@ void perf_persistent_hold(struct perf_persistent_holder *holder, u32 member)
 		return;
 
 	/* Before the hold, so that a held instance can record it. */
-	trace_persistent_hold(session->id, member);
+	trace_persistent_hold(session->id, member, 0);
 	update_holds(session, member);
 }
 

@@ -27,7 +27,6 @@
 
 #include <trace/events/perf_persistent.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 /* Linked by perf_event::migrate_entry; protected by the mutex of the CPU's context */
@@ -40,28 +39,18 @@ static bool can_park(const struct perf_event *event)
 }
 
 /**
- * perf_persistent_park_new - park a new event if its CPU is offline
- * @event:  event of a CPU, not yet in its context
- * @leader: leader of its group, or NULL
- * @online: the context of the CPU accepts events
- * @flags:  of perf_event_open(2)
- *
- * Between @online becoming true and context_online(), an event is
- * parked if its leader is.
+ * perf_persistent_park_new - park a new event whose CPU is offline
+ * @event: event of a CPU, not yet in its context
+ * @flags: of perf_event_open(2)
  *
  * Context: with perf_event_context::mutex of the CPU held.
  * Return: 0, or -ENODEV if the CPU is not present, or is offline and the
  * caller does not want that, or -EOPNOTSUPP if the PMU is exclusive or chooses
  * the CPU by itself
  */
-int perf_persistent_park_new(struct perf_event *event, const struct perf_event *leader,
-			     bool online, unsigned long flags)
+int perf_persistent_park_new(struct perf_event *event, unsigned long flags)
 {
 	lockdep_assert_held(&perf_cpu_ctx(event->cpu)->mutex);
-
-	/* perf_event_open() refuses a leader on another CPU later. */
-	if (online && !(leader && leader->cpu == event->cpu && perf_event_is_parked(leader)))
-		return 0;
 
 	if (!(flags & PERF_FLAG_OFFLINE_CPU) || !cpu_present(event->cpu))
 		return -ENODEV;
@@ -94,7 +83,7 @@ void perf_persistent_list_parked(struct perf_event *event)
  * perf_persistent_park - park the persistent events of a CPU that goes offline
  * @ctx: context of this CPU, from which all events are about to be removed
  *
- * All are reported before the first is parked: any of them may record the reports.
+ * They are only marked here, so that any of them can still record the reports.
  *
  * Context: on that CPU, with perf_event_context::lock held; the caller of the
  * cross-call holds the mutex.
@@ -108,14 +97,9 @@ void perf_persistent_park(struct perf_event_context *ctx)
 
 	list_for_each_entry(event, &ctx->event_list, event_entry) {
 		inst = perf_persistent_instance_of(event);
-		if (inst && can_park(event))
-			perf_persistent_trace(offline, inst);
-	}
-
-	list_for_each_entry(event, &ctx->event_list, event_entry) {
-		inst = perf_persistent_instance_of(event);
 		if (!inst || !can_park(event))
 			continue;
+		trace_persistent_offline(inst);
 		perf_persistent_still(event, PERF_EVENT_PARKED);
 		perf_persistent_list_parked(event);
 		inst->offline_since = ktime_get_boottime_ns();
@@ -182,7 +166,7 @@ static int context_online(unsigned int cpu)
 		list_del(&event->migrate_entry);
 		inst = perf_persistent_instance_of(event);
 		if (inst)
-			perf_persistent_trace(online, inst);
+			trace_persistent_online(inst);
 	}
 
 	return 0;

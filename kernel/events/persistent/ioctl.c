@@ -4,7 +4,6 @@
  */
 #include <linux/ioctl.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 /* The sizes and offsets of the first published version, without holes */

@@ -10,7 +10,6 @@
 #include <linux/slab.h>
 #include <linux/stringhash.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 static DEFINE_HASHTABLE(perf_persistent_names, 10);

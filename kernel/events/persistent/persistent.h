@@ -7,6 +7,7 @@
 
 #include <linux/bitmap.h>
 #include <linux/build_bug.h>
+#include <linux/cleanup.h>
 #include <linux/hrtimer.h>
 #include <linux/kobject.h>
 #include <linux/list.h>
@@ -18,6 +19,8 @@
 #include <linux/uidgid.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
+
+#include "../internal.h"
 
 /* Buffer that DETACH gives an event without one if no size is given */
 #define PERF_PERSISTENT_BUFFER_KB		512
@@ -138,6 +141,50 @@ struct perf_persistent_session {
 };
 
 /**
+ * struct perf_persistent_origin - values of an event when it was cleared last
+ * @time:    CLOCK_BOOTTIME, ns; 0 if it never was
+ * @count:   including children, like @enabled and @running
+ * @enabled: ns
+ * @running: ns
+ * @lost:    perf_event::lost_samples
+ * @rb_id:   perf_buffer::id of the buffer that @head belongs to
+ * @head:    perf_buffer::head
+ */
+struct perf_persistent_origin {
+	u64				time;
+	u64				count;
+	u64				enabled;
+	u64				running;
+	u64				lost;
+	u64				rb_id;
+	u64				head;
+};
+
+/**
+ * struct perf_persistent_event - additional fields of a persistent event
+ * @users:	 the file that opened it, views that have attached it, and the registry;
+ *		 the event ends with the last of them
+ * @nr_detached: how often the event has entered the registry
+ * @ended:	 enum perf_persistent_state if the kernel has ended it, or 0
+ * @cpu:	 as it was opened
+ * @attr:	 as it was opened, before a driver changed it
+ * @instance:	 in the registry, or NULL
+ * @origin:	 where its values begin; protected by perf_persistent_mutex
+ *
+ * Allocated when the event is opened if its driver changes @cpu or @attr, else by
+ * DETACH.
+ */
+struct perf_persistent_event {
+	refcount_t			users;
+	u32				nr_detached;
+	u8				ended;
+	int				cpu;
+	struct perf_event_attr		attr;
+	struct perf_persistent_instance	*instance;
+	struct perf_persistent_origin	origin;
+};
+
+/**
  * struct perf_persistent_key - identifies an instance within its session
  * @task:    target, or NULL
  * @cgroup:  target, or NULL
@@ -230,7 +277,15 @@ struct perf_persistent_holder {
  */
 extern struct mutex perf_persistent_mutex;
 
-/* Each file calls only functions of the files above it, but sysfs.c asks for the origin. */
+/* Locks perf_event_context::mutex of an event */
+DEFINE_LOCK_GUARD_1(perf_event_ctx, struct perf_event,
+		    _T->ctx = perf_event_ctx_lock(_T->lock),
+		    perf_event_ctx_unlock(_T->lock, _T->ctx),
+		    struct perf_event_context *ctx)
+
+DEFINE_FREE(ring_buffer_put, struct perf_buffer *, if (_T) ring_buffer_put(_T))
+
+/* Each file calls only functions of the files above it. */
 
 /* registry.c */
 struct perf_persistent_session *perf_persistent_session_get(u32 id);
@@ -239,20 +294,16 @@ int perf_persistent_registry_add(struct perf_persistent_session *session);
 void perf_persistent_registry_remove(struct perf_persistent_session *session);
 u64 perf_persistent_session_time_left(const struct perf_persistent_session *session);
 struct perf_persistent_instance *
-perf_persistent_instance_find(struct perf_persistent_session *session, u32 nr);
-struct perf_persistent_instance *
-perf_persistent_instance_from(struct perf_persistent_session *session, unsigned long nr);
-struct perf_persistent_instance *
 perf_persistent_instance_lookup(struct perf_persistent_session *session,
 				const struct perf_persistent_key *key);
 struct perf_event *
 perf_persistent_get_next(struct perf_persistent_session *session, u32 member, u32 *nr);
 int perf_persistent_instance_link(struct perf_persistent_session *session,
-				  struct perf_persistent_instance *inst,
-				  struct perf_persistent_member **new);
+				  struct perf_persistent_instance *inst);
 struct perf_persistent_instance *
 perf_persistent_instance_unlink(struct perf_persistent_session *session,
 				struct perf_event *event, u8 ended);
+struct perf_persistent_origin perf_persistent_origin_of(struct perf_event *event);
 
 /*
  * Walk the events of the instances of a member (its number + 1, or 0 for all)
@@ -265,10 +316,9 @@ perf_persistent_instance_unlink(struct perf_persistent_session *session,
 	     put_event(event))
 
 /* sysfs.c */
-void perf_persistent_sysfs_init_session(struct perf_persistent_session *session);
+extern const struct kobj_type perf_persistent_session_ktype;
 int perf_persistent_sysfs_add(struct perf_persistent_session *session);
 void perf_persistent_sysfs_announce_change(struct perf_persistent_session *session);
-void perf_persistent_sysfs_remove(struct perf_persistent_session *session);
 int perf_persistent_sysfs_add_name(struct perf_persistent_name *name);
 void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name);
 
@@ -312,9 +362,17 @@ perf_persistent_session_create(const struct perf_persistent_detach *d);
 void perf_persistent_session_destroy(struct perf_persistent_session *session);
 void perf_persistent_session_arm(struct perf_persistent_session *session, u64 ttl);
 struct perf_persistent_instance *
-perf_persistent_instance_create(struct perf_event *event);
+perf_persistent_instance_create(struct perf_event *event, const struct perf_persistent_detach *d);
 void perf_persistent_instance_free(struct perf_persistent_instance *inst);
+void perf_persistent_put_user(struct perf_event *event);
 void perf_persistent_instance_finish(struct perf_persistent_instance *inst);
+
+DEFINE_FREE(perf_persistent_session, struct perf_persistent_session *,
+	    if (!IS_ERR_OR_NULL(_T)) kobject_put(&_T->kobj))
+DEFINE_FREE(perf_persistent_instance, struct perf_persistent_instance *,
+	    if (!IS_ERR_OR_NULL(_T)) perf_persistent_instance_free(_T))
+DEFINE_FREE(perf_persistent_buffer, struct perf_buffer *,
+	    if (!IS_ERR_OR_NULL(_T)) perf_persistent_buffer_free(_T))
 
 /* args.c */
 int perf_persistent_copy_struct(void *dst, size_t size, size_t min,
@@ -333,10 +391,6 @@ int perf_persistent_filter_add(struct list_head *filters, struct perf_event *eve
 			       char *text);
 void perf_persistent_filters_swap(struct list_head *filters);
 void perf_persistent_filters_free(struct list_head *filters);
-
-/* clear.c */
-struct perf_persistent_origin perf_persistent_origin_of(struct perf_event *event);
-void perf_persistent_clear(struct perf_event *event);
 
 /* detach.c, query.c, set.c: the ioctls */
 int perf_persistent_detach(struct perf_event *event, const struct perf_persistent_detach *d);
@@ -361,18 +415,31 @@ static inline u64 perf_persistent_since(u64 now, u64 then)
 	return now < then ? now : now - then;
 }
 
+/*
+ * Mark an event as standing still; the caller stops or removes it next. If it is active and
+ * about to be disabled, event_sched_out() defers that.
+ */
+static inline void perf_persistent_still(struct perf_event *event, u8 reason)
+{
+	if (!event->still)
+		event->resume_state = min(event->state, PERF_EVENT_STATE_INACTIVE);
+	event->still |= reason;
+}
+
+static inline void perf_persistent_forget_parked(struct perf_event *event)
+{
+	if (perf_event_is_parked(event)) {
+		list_del(&event->migrate_entry);
+		event->still &= ~PERF_EVENT_PARKED;
+	}
+}
+
 /* The session can be looked up; call with perf_persistent_mutex held */
 static inline bool
 perf_persistent_session_lives(const struct perf_persistent_session *session)
 {
 	return session->nr_instances && !session->expired;
 }
-
-/* Call a tracepoint of the class persistent_instance. */
-#define perf_persistent_trace(what, inst)				\
-	trace_persistent_##what((inst)->session->id, (inst)->nr,	\
-				(inst)->key.member, (inst)->key.cpu,	\
-				(inst)->pid ? pid_nr((inst)->pid) : -1)
 
 /* The instance of an event, or NULL; stable under perf_persistent_mutex or the context's mutex */
 static inline struct perf_persistent_instance *
@@ -404,15 +471,6 @@ static inline struct perf_cgroup *perf_persistent_cgroup(const struct perf_event
 	return event->cgrp;
 #else
 	return NULL;
-#endif
-}
-
-static inline bool perf_persistent_is_tracing(const struct perf_event *event)
-{
-#ifdef CONFIG_EVENT_TRACING
-	return event->tp_event;
-#else
-	return false;
 #endif
 }
 

@@ -18,7 +18,6 @@
 #include <linux/trace_events.h>
 #include <linux/uaccess.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 /**
@@ -108,31 +107,21 @@ void perf_persistent_scrub_attr(struct perf_event_attr *attr, bool is_trace)
 }
 
 /*
- * The pid of the target in the caller's namespace: -1 without a target, 0 if
- * the target is not visible there. Dead tasks keep their pid.
+ * The target in the caller's namespace: -1 without a target, 0 if it is not visible there.
+ * A dead task has no pid any more, and a dead thread no process, but the instance has both.
  */
-static pid_t pid_of(struct perf_event *event, const struct perf_persistent_instance *inst)
-{
-	struct task_struct *task = perf_persistent_target(event);
-	pid_t pid;
-
-	if (!task)
-		return -1;
-
-	pid = task_pid_vnr(task);
-
-	return pid || !inst ? pid : pid_vnr(inst->pid);
-}
-
-/* The same for the tgid, which the pid of a dead thread does not tell */
-static pid_t tgid_of(struct perf_event *event, const struct perf_persistent_instance *inst)
+static void info_target(struct perf_persistent_info *info, const struct perf_event *event,
+			const struct perf_persistent_instance *inst)
 {
 	struct task_struct *task = perf_persistent_target(event);
 
+	info->pid = -1;
+	info->tgid = -1;
 	if (!task)
-		return -1;
+		return;
 
-	return inst ? pid_vnr(inst->tgid) : task_tgid_vnr(task);
+	info->pid = task_pid_vnr(task) ?: inst ? pid_vnr(inst->pid) : 0;
+	info->tgid = inst ? pid_vnr(inst->tgid) : task_tgid_vnr(task);
 }
 
 /* Fill in the numbers, the state, the CPU and the task. */
@@ -150,8 +139,7 @@ static void info_identify(struct perf_persistent_info *info,
 
 	/* The rights that were checked are those to this session; the event may have left it. */
 	inst = perf_persistent_instance_in(event, session);
-	info->pid = pid_of(event, inst);
-	info->tgid = tgid_of(event, inst);
+	info_target(info, event, inst);
 	if (inst) {
 		info->id = session->id;
 		info->instance = inst->nr;
@@ -170,7 +158,7 @@ static void info_hide(struct perf_persistent_info *info)
 static void info_fill(struct perf_persistent_info *info, struct perf_event *event)
 {
 	const struct perf_persistent_origin origin = perf_persistent_origin_of(event);
-	struct perf_buffer *rb;
+	struct perf_buffer *rb __free(ring_buffer_put) = ring_buffer_get(event);
 	u64 enabled, running;
 
 	info->event_id = event->id;
@@ -183,13 +171,11 @@ static void info_fill(struct perf_persistent_info *info, struct perf_event *even
 	info->time_enabled = perf_persistent_since(enabled, origin.enabled);
 	info->time_running = perf_persistent_since(running, origin.running);
 
-	rb = ring_buffer_get(event);
 	if (!rb)
 		return;
 	info->buffer_id = rb->id;
 	if (rb->id == origin.rb_id)
 		info->buffer_start = origin.head;
-	ring_buffer_put(rb);
 }
 
 static int fill_one(struct perf_persistent_info *info, struct perf_persistent_session *session,
@@ -277,7 +263,7 @@ static u64 reserved_head(struct perf_event *event, struct perf_buffer *rb)
 
 static void fill_buffer(struct query_answer *a, struct perf_event *event)
 {
-	struct perf_buffer *rb = ring_buffer_get(event);
+	struct perf_buffer *rb __free(ring_buffer_put) = ring_buffer_get(event);
 
 	if (!rb)
 		return;
@@ -286,12 +272,11 @@ static void fill_buffer(struct query_answer *a, struct perf_event *event)
 	a->info.buffer_head = reserved_head(event, rb);
 	if (rb->overwrite)
 		a->info.flags |= PERF_PERSISTENT_OVERWRITE;
-	ring_buffer_put(rb);
 }
 
 static int fill_filter(struct query_answer *a, struct perf_event *event)
 {
-	if (!perf_persistent_is_tracing(event))
+	if (!event->tp_event)
 		return 0;
 
 	a->filter = ftrace_profile_get_filter(event);
@@ -345,21 +330,20 @@ static void fill_session(struct query_answer *a, struct perf_persistent_session 
 static void fill_instance(struct query_answer *a, const struct perf_persistent_session *session,
 			  struct perf_event *event)
 {
-	struct perf_event_context *ctx = perf_event_ctx_lock(event);
 	struct perf_persistent_instance *inst;
 
-	scoped_guard(mutex, &perf_persistent_mutex) {
-		inst = perf_persistent_instance_in(event, session);
-		if (inst) {
-			strscpy(a->label, inst->member->label);
-			a->info.offline_count = inst->offline_count;
-			a->info.offline_time = inst->offline_time;
-			if (perf_event_is_parked(event))
-				a->info.offline_time += ktime_get_boottime_ns() -
-							inst->offline_since;
-		}
-	}
-	perf_event_ctx_unlock(event, ctx);
+	guard(perf_event_ctx)(event);
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_in(event, session);
+	if (!inst)
+		return;
+
+	strscpy(a->label, inst->member->label);
+	a->info.offline_count = inst->offline_count;
+	a->info.offline_time = inst->offline_time;
+	if (perf_event_is_parked(event))
+		a->info.offline_time += ktime_get_boottime_ns() - inst->offline_since;
 }
 
 /* Fill in the parts that do not need the session: it may have ended. */
@@ -374,7 +358,7 @@ static int fill_event(struct query_answer *a, struct perf_event *event)
 	if (a->info.self.state >= PERF_PERSISTENT_STATE_EXITED)
 		a->info.ended = a->info.self.state;
 	a->attr = event->persistent->attr;
-	perf_persistent_scrub_attr(&a->attr, perf_persistent_is_tracing(event));
+	perf_persistent_scrub_attr(&a->attr, event->tp_event);
 	fill_buffer(a, event);
 
 	err = fill_filter(a, event);
@@ -384,7 +368,8 @@ static int fill_event(struct query_answer *a, struct perf_event *event)
 
 static int fill_answer(struct query_answer *a, struct perf_event *event, u32 room)
 {
-	struct perf_persistent_session *session = perf_persistent_session_of(event);
+	struct perf_persistent_session *session __free(perf_persistent_session) =
+		perf_persistent_session_of(event);
 	int err;
 
 	if (!session && !(event->persistent && event->persistent->ended))
@@ -409,8 +394,6 @@ static int fill_answer(struct query_answer *a, struct perf_event *event, u32 roo
 		if (!err && session)
 			err = fill_instances(a, session, room);
 	}
-	if (session)
-		kobject_put(&session->kobj);
 
 	return err;
 }
@@ -458,9 +441,9 @@ static int put_text(u64 addr, u32 *room, const char *text)
 	return put_part(addr, room, text, text ? strlen(text) + 1 : 0, 1);
 }
 
-static int put_parts(struct query_answer *a, struct perf_persistent_query *u)
+static int put_parts(struct query_answer *a, u32 room)
 {
-	u32 nr_instances = a->info.nr_instances;
+	struct perf_persistent_query *u = &a->info;
 	int err;
 
 	err = put_part(u->attr, &u->attr_size, &a->attr, a->attr.size, 1);
@@ -471,24 +454,9 @@ static int put_parts(struct query_answer *a, struct perf_persistent_query *u)
 	if (!err)
 		err = put_text(u->cgroup, &u->cgroup_size, a->cgroup);
 	if (!err)
-		err = put_part(u->instances, &u->nr_instances, a->instances, a->nr,
-			       sizeof(*a->instances));
-	if (err)
-		return err;
+		err = put_part(u->instances, &room, a->instances, a->nr, sizeof(*a->instances));
 
-	/* Return the caller's addresses, with the full sizes. */
-	a->info.attr = u->attr;
-	a->info.label = u->label;
-	a->info.filter = u->filter;
-	a->info.cgroup = u->cgroup;
-	a->info.instances = u->instances;
-	a->info.attr_size = u->attr_size;
-	a->info.label_size = u->label_size;
-	a->info.filter_size = u->filter_size;
-	a->info.cgroup_size = u->cgroup_size;
-	a->info.nr_instances = nr_instances;
-
-	return 0;
+	return err;
 }
 
 static int put_info(const struct query_answer *a, size_t usize, unsigned long arg)
@@ -504,6 +472,19 @@ static int put_info(const struct query_answer *a, size_t usize, unsigned long ar
 	return 0;
 }
 
+/* Keep only the addresses and the room at each. Returns the room for instances. */
+static u32 clear_answer(struct perf_persistent_query *info)
+{
+	u32 room = info->instances ? info->nr_instances : 0;
+
+	memset(info, 0, offsetof(struct perf_persistent_query, attr_size));
+	memset(info->name, 0, sizeof(info->name));
+	info->buffer_head = 0;
+	info->nr_instances = 0;
+
+	return room;
+}
+
 /*
  * PERF_EVENT_IOC_QUERY_PERSISTENT. @event is NULL for a file of the session of @holder.
  * Waits for no lock that is held while user memory is accessed. Documentation/userspace-api/
@@ -512,25 +493,22 @@ static int put_info(const struct query_answer *a, size_t usize, unsigned long ar
 long perf_persistent_ioctl_query(const struct perf_persistent_holder *holder,
 				 struct perf_event *event, unsigned int cmd, unsigned long arg)
 {
-	struct perf_persistent_query u = {};
-	struct query_answer *a;
+	struct query_answer *a = kzalloc_obj(*a, GFP_KERNEL_ACCOUNT);
 	u32 room;
 	int err;
 
-	err = perf_persistent_copy_struct(&u, sizeof(u), PERF_PERSISTENT_QUERY_SIZE_VER0,
-					  cmd, arg);
-	if (err)
-		return err;
-
-	a = kzalloc_obj(*a, GFP_KERNEL_ACCOUNT);
 	if (!a)
 		return -ENOMEM;
 	a->may_read_all = 1;
 
-	room = u.instances ? u.nr_instances : 0;
-	err = event ? fill_answer(a, event, room) : fill_session_answer(a, holder->session, room);
+	err = perf_persistent_copy_struct(&a->info, sizeof(a->info),
+					  PERF_PERSISTENT_QUERY_SIZE_VER0, cmd, arg);
+	room = clear_answer(&a->info);
 	if (!err)
-		err = put_parts(a, &u);
+		err = event ? fill_answer(a, event, room) :
+			      fill_session_answer(a, holder->session, room);
+	if (!err)
+		err = put_parts(a, room);
 	if (!err)
 		err = put_info(a, _IOC_SIZE(cmd), arg);
 

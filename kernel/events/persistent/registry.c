@@ -9,7 +9,6 @@
 #include <linux/timekeeping.h>
 #include <linux/xarray.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 #define CREATE_TRACE_POINTS
@@ -99,14 +98,6 @@ static bool is_same_event(const struct perf_persistent_member *member,
 
 /* Instances */
 
-struct perf_persistent_instance *
-perf_persistent_instance_find(struct perf_persistent_session *session, u32 nr)
-{
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	return xa_load(&session->instances, nr);
-}
-
 static int key_cmp(const void *key, const struct rb_node *node)
 {
 	return memcmp(key, &rb_entry(node, struct perf_persistent_instance, node)->key,
@@ -129,26 +120,19 @@ perf_persistent_instance_lookup(struct perf_persistent_session *session,
 			     struct perf_persistent_instance, node);
 }
 
-/* Find the first instance with this or a higher number, or NULL */
-struct perf_persistent_instance *
-perf_persistent_instance_from(struct perf_persistent_session *session, unsigned long nr)
-{
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	return xa_find(&session->instances, &nr, ULONG_MAX, XA_PRESENT);
-}
-
 /* Get the next event from instance *@nr on, for put_event(), or NULL */
 struct perf_event *perf_persistent_get_next(struct perf_persistent_session *session, u32 member,
 					    u32 *nr)
 {
 	struct perf_persistent_instance *inst;
+	unsigned long from;
 
 	for (;;) {
 		cond_resched();
 		guard(mutex)(&perf_persistent_mutex);
 
-		inst = perf_persistent_instance_from(session, *nr);
+		from = *nr;
+		inst = xa_find(&session->instances, &from, ULONG_MAX, XA_PRESENT);
 		if (!inst)
 			return NULL;
 		*nr = inst->nr + 1;
@@ -172,9 +156,9 @@ static bool is_counting(const struct perf_persistent_instance *inst)
 }
 
 /*
- * Add a new instance to its session; lookups find it from now on. *@new is NULL on return if it
- * became the member. The caller has reserved entries in perf_persistent_session::instances and
- * ::members.
+ * Add a new instance to its session; lookups find it from now on. Its member is new, and is freed
+ * if the session has it already. The caller has reserved entries in
+ * perf_persistent_session::instances and ::members.
  *
  * An older instance with the same key may no longer count for the task itself, but maybe for
  * its children. The new instance replaces it in the tree of keys then, and the older one can
@@ -184,10 +168,9 @@ static bool is_counting(const struct perf_persistent_instance *inst)
  * if the member is another event, -EAGAIN if there are too many instances.
  */
 int perf_persistent_instance_link(struct perf_persistent_session *session,
-				  struct perf_persistent_instance *inst,
-				  struct perf_persistent_member **new)
+				  struct perf_persistent_instance *inst)
 {
-	struct perf_persistent_member *member = xa_load(&session->members, (*new)->nr);
+	struct perf_persistent_member *member = xa_load(&session->members, inst->member->nr);
 	struct perf_event *event = inst->event;
 	struct perf_persistent_instance *ended;
 
@@ -199,16 +182,17 @@ int perf_persistent_instance_link(struct perf_persistent_session *session,
 	    session->next_instance == U32_MAX)
 		return -EAGAIN;
 
-	inst->key.member = (*new)->nr;
 	ended = perf_persistent_instance_lookup(session, &inst->key);
 	if (ended && (!inst->key.task || is_counting(ended)))
 		return -EEXIST;
-	if (member && !is_same_event(member, *new))
+	if (member && !is_same_event(member, inst->member))
 		return -EINVAL;
 
-	if (!member) {
-		swap(member, *new);
-		xa_store(&session->members, member->nr, member, GFP_NOWAIT);
+	if (member) {
+		swap(inst->member, member);
+		kfree(member);
+	} else {
+		xa_store(&session->members, inst->member->nr, inst->member, GFP_NOWAIT);
 		session->nr_members++;
 	}
 	if (ended) {
@@ -219,8 +203,7 @@ int perf_persistent_instance_link(struct perf_persistent_session *session,
 	}
 
 	inst->session = session;
-	inst->member = member;
-	member->nr_instances++;
+	inst->member->nr_instances++;
 	inst->nr = session->next_instance;
 	WRITE_ONCE(session->next_instance, inst->nr + 1);
 	xa_store(&session->instances, inst->nr, inst, GFP_NOWAIT);
@@ -250,6 +233,7 @@ static void unlink_instance(struct perf_persistent_instance *inst)
 		rb_erase(&inst->node, &session->keys);
 	xa_erase(&session->instances, inst->nr);
 	session->nr_instances--;
+	inst->member = NULL;
 	if (!--member->nr_instances) {
 		xa_erase(&session->members, member->nr);
 		session->nr_members--;
@@ -266,19 +250,34 @@ struct perf_persistent_instance *
 perf_persistent_instance_unlink(struct perf_persistent_session *session,
 				struct perf_event *event, u8 ended)
 {
-	struct perf_event_context *ctx = perf_event_ctx_lock(event);
 	struct perf_persistent_instance *inst;
 
-	scoped_guard(mutex, &perf_persistent_mutex) {
-		inst = perf_persistent_instance_in(event, session);
-		if (inst) {
-			event->persistent->ended = ended;
-			if (!ended)
-				perf_persistent_trace(attach, inst);
-			unlink_instance(inst);
-		}
-	}
-	perf_event_ctx_unlock(event, ctx);
+	guard(perf_event_ctx)(event);
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_in(event, session);
+	if (!inst)
+		return NULL;
+
+	event->persistent->ended = ended;
+	if (!ended)
+		trace_persistent_attach(inst);
+	unlink_instance(inst);
 
 	return inst;
+}
+
+/* Values */
+
+/*
+ * Origin of an event's values; all 0 if it was never cleared. Get it before the
+ * values, which must not be older.
+ */
+struct perf_persistent_origin perf_persistent_origin_of(struct perf_event *event)
+{
+	struct perf_persistent_event *pe = READ_ONCE(event->persistent);
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	return pe ? pe->origin : (struct perf_persistent_origin) {};
 }

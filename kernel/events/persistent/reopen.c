@@ -5,84 +5,60 @@
 #include <linux/file.h>
 #include <linux/ptrace.h>
 #include <linux/sched.h>
+#include <linux/sched/task.h>
 #include <linux/security.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
-#define PERF_PERSISTENT_READ_FORMAT	(PERF_FORMAT_TOTAL_TIME_ENABLED | \
-					 PERF_FORMAT_TOTAL_TIME_RUNNING | \
-					 PERF_FORMAT_ID | PERF_FORMAT_GROUP | PERF_FORMAT_LOST)
-
-/* Find the instance of member 0 for a task (or NULL) and a CPU (or -1). */
-static struct perf_persistent_instance *choose_instance(struct perf_persistent_session *session,
-							struct task_struct *task, int cpu)
-{
-	const struct perf_persistent_key key = { .task = task, .cpu = cpu };
-
-	return perf_persistent_instance_lookup(session, &key) ?: ERR_PTR(-ENOENT);
-}
-
 /*
- * Whether a task is measured is not told to callers who may not access it, unless the session
- * is delegated to them.
+ * Find the task that is asked for, or NULL for none. Whether a task is measured is not told to
+ * callers who may not access it, unless the session is delegated to them.
  */
-static int may_ask_for(struct perf_persistent_session *session, pid_t pid)
+static struct task_struct *find_target(const struct perf_persistent_session *session, pid_t pid)
 {
 	struct task_struct *task;
 	bool allowed;
 
-	if (pid <= 0 || perfmon_capable() || perf_persistent_is_delegated(session))
-		return 0;
+	if (pid <= 0)
+		return pid ? NULL : current;
 
 	task = find_get_task_by_vpid(pid);
 	if (!task)
-		return -ESRCH;
-	allowed = ptrace_may_access(task, PTRACE_MODE_READ_REALCREDS);
+		return ERR_PTR(-ESRCH);
+	allowed = perfmon_capable() || perf_persistent_is_delegated(session) ||
+		  ptrace_may_access(task, PTRACE_MODE_READ_REALCREDS);
+	/* The task is only compared: instances have references to their targets. */
 	put_task_struct(task);
 
-	return allowed ? 0 : -EACCES;
+	return allowed ? task : ERR_PTR(-EACCES);
 }
 
-static struct perf_persistent_instance *choose_pid(struct perf_persistent_session *session,
-						   pid_t pid, int cpu)
+/* Find an instance by its number, that of member 0 for @task and @cpu, or the only one. */
+static struct perf_persistent_instance *choose(struct perf_persistent_session *session,
+					       u64 config, struct task_struct *task, int cpu)
 {
-	struct task_struct *task;
-
-	/* The task is only compared: instances have references to their targets. */
-	rcu_read_lock();
-	task = pid ? find_task_by_vpid(pid) : current;
-	rcu_read_unlock();
-
-	return task ? choose_instance(session, task, cpu) : ERR_PTR(-ESRCH);
-}
-
-static struct perf_persistent_instance *choose_any(struct perf_persistent_session *session,
-						   u64 config, pid_t pid, int cpu)
-{
+	const struct perf_persistent_key key = { .task = task, .cpu = cpu };
 	u32 nr = config >> PERF_PERSISTENT_INSTANCE_SHIFT;
+	unsigned long first = 0;
 
 	if (nr)
-		return perf_persistent_instance_find(session, nr - 1) ?: ERR_PTR(-ENOENT);
-	if (pid != -1)
-		return choose_pid(session, pid, cpu);
-	if (cpu != -1)
-		return choose_instance(session, NULL, cpu);
-	if (!session->nr_instances)
-		return ERR_PTR(-ENOENT);
+		return xa_load(&session->instances, nr - 1);
+	if (task || cpu != -1)
+		return perf_persistent_instance_lookup(session, &key);
+	if (session->nr_instances > 1)
+		return ERR_PTR(-EINVAL);
 
-	return session->nr_instances == 1 ? perf_persistent_instance_from(session, 0) :
-					    ERR_PTR(-EINVAL);
+	return xa_find(&session->instances, &first, ULONG_MAX, XA_PRESENT);
 }
 
-static struct perf_event *get_event(struct perf_persistent_session *session, u64 config, pid_t pid,
-				    int cpu)
+static struct perf_event *get_event(struct perf_persistent_session *session, u64 config,
+				    struct task_struct *task, int cpu)
 {
 	struct perf_persistent_instance *inst;
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	inst = choose_any(session, config, pid, cpu);
+	inst = choose(session, config, task, cpu) ?: ERR_PTR(-ENOENT);
 	if (IS_ERR(inst))
 		return ERR_CAST(inst);
 
@@ -144,16 +120,12 @@ static int check_attr(const struct perf_event_attr *attr, struct perf_event *eve
 
 	/* The comparison must not tell more than QUERY does. */
 	if (delegated)
-		perf_persistent_scrub_attr(&has, perf_persistent_is_tracing(event));
+		perf_persistent_scrub_attr(&has, event->tp_event);
 
-	if (attr->read_format & ~PERF_PERSISTENT_READ_FORMAT)
-		return -EINVAL;
 	if ((attr->read_format & PERF_FORMAT_GROUP) && !READ_ONCE(event->nr_siblings))
 		return -EINVAL;
 
 	tolerate(&asked);
-	if (asked.persistent)
-		return -EOPNOTSUPP;
 	asked.type = has.type;
 	asked.size = has.size;
 	asked.config = has.config;
@@ -173,6 +145,7 @@ static struct file *open_instance(struct perf_persistent_session *session,
 				  const struct perf_event_attr *attr, pid_t pid, int cpu,
 				  int f_flags)
 {
+	struct task_struct *task;
 	struct perf_event *event;
 	struct file *file;
 	int err, all = 1;
@@ -182,11 +155,11 @@ static struct file *open_instance(struct perf_persistent_session *session,
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
 		return ERR_PTR(-EACCES);
 
-	err = may_ask_for(session, pid);
-	if (err)
-		return ERR_PTR(err);
+	task = find_target(session, pid);
+	if (IS_ERR(task))
+		return ERR_CAST(task);
 
-	event = get_event(session, attr->config, pid, cpu);
+	event = get_event(session, attr->config, task, cpu);
 	if (event == ERR_PTR(-ENOENT) && pid == -1 && cpu != -1)
 		event = get_cgroup_event(session, cpu);
 	if (IS_ERR(event))
@@ -250,9 +223,7 @@ int perf_persistent_reopen(struct perf_event_attr *attr, pid_t pid, int cpu,
 			   int group_fd, unsigned long flags)
 {
 	const u64 instance = attr->config >> PERF_PERSISTENT_INSTANCE_SHIFT;
-	struct perf_persistent_session *session;
 	int f_flags = O_RDWR;
-	struct file *file;
 	int fd;
 
 	if ((flags & ~PERF_FLAG_FD_CLOEXEC) || group_fd != -1 || pid < -1 || cpu < -1 ||
@@ -262,12 +233,15 @@ int perf_persistent_reopen(struct perf_event_attr *attr, pid_t pid, int cpu,
 	if (flags & PERF_FLAG_FD_CLOEXEC)
 		f_flags |= O_CLOEXEC;
 
-	session = perf_persistent_session_get((u32)(attr->config & ~PERF_PERSISTENT_SESSION));
+	struct perf_persistent_session *session __free(perf_persistent_session) =
+		perf_persistent_session_get((u32)(attr->config & ~PERF_PERSISTENT_SESSION));
 	if (!session)
 		return -ENOENT;
 
 	fd = get_unused_fd_flags(f_flags);
 	if (fd >= 0) {
+		struct file *file;
+
 		file = attr->config & PERF_PERSISTENT_SESSION ?
 		       open_session(session, attr, pid, cpu, f_flags) :
 		       open_instance(session, attr, pid, cpu, f_flags);
@@ -278,7 +252,6 @@ int perf_persistent_reopen(struct perf_event_attr *attr, pid_t pid, int cpu,
 			fd_install(fd, file);
 		}
 	}
-	kobject_put(&session->kobj);
 
 	return fd;
 }

@@ -9,7 +9,6 @@
 #include <linux/cpu.h>
 #include <linux/kthread.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 static int revoke_event_init(struct perf_event *event)

@@ -25,23 +25,25 @@
 
 #include <trace/events/perf_persistent.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
-/*
- * Ends expired sessions, which takes long if they have many instances. Allow as
- * many workers as possible, so that the sessions of one user do not delay those
- * of others.
- */
-static struct workqueue_struct *perf_persistent_wq;
-
 /* Events */
+
+/* An event in no session cannot be parked again. */
+static void release_event(struct perf_event *event)
+{
+	if (perf_event_is_parked(event)) {
+		guard(perf_event_ctx)(event);
+		perf_persistent_forget_parked(event);
+	}
+	perf_event_release_kernel(event);
+}
 
 /* End an event to which others still refer. Takes perf_event_context::mutex. */
 static void end_event(struct perf_event *event)
 {
 	atomic_long_inc(&event->refcount);
-	perf_event_release_kernel(event);
+	release_event(event);
 	wake_up_all(&event->waitq);
 }
 
@@ -51,17 +53,14 @@ static void end_event(struct perf_event *event)
  */
 static void free_bpf_prog(struct perf_event *event)
 {
-	struct perf_event_context *ctx;
-
 	/* This has a mutex of its own, and waits for programs that sleep in any task. */
-	if (perf_persistent_is_tracing(event)) {
+	if (event->tp_event) {
 		perf_event_free_bpf_prog(event);
 		return;
 	}
 
-	ctx = perf_event_ctx_lock(event);
+	guard(perf_event_ctx)(event);
 	perf_event_free_bpf_prog(event);
-	perf_event_ctx_unlock(event, ctx);
 }
 
 /* Drop a user; the event ends with the last one. Takes perf_event_context::mutex. */
@@ -75,11 +74,35 @@ void perf_persistent_put_user(struct perf_event *event)
 	put_event(event);
 }
 
+/* Ordinary events end with their file. */
+void perf_persistent_close(struct perf_event *event)
+{
+	if (event->persistent)
+		perf_persistent_put_user(event);
+	else
+		release_event(event);
+}
+
 /* Instances */
+
+static struct perf_persistent_member *member_alloc(struct perf_event *event,
+						   const struct perf_persistent_detach *d)
+{
+	struct perf_persistent_member *member = kzalloc_obj(*member, GFP_KERNEL_ACCOUNT);
+
+	if (!member)
+		return NULL;
+
+	member->nr = d->args.member;
+	member->attr = event->persistent->attr;
+	strscpy(member->label, d->label);
+
+	return member;
+}
 
 /* Create an instance for an event to be detached, and charge it to the limits. */
 struct perf_persistent_instance *
-perf_persistent_instance_create(struct perf_event *event)
+perf_persistent_instance_create(struct perf_event *event, const struct perf_persistent_detach *d)
 {
 	struct perf_persistent_instance *inst;
 	int err;
@@ -88,14 +111,17 @@ perf_persistent_instance_create(struct perf_event *event)
 	if (!inst)
 		return ERR_PTR(-ENOMEM);
 
-	err = perf_persistent_charge(inst);
+	inst->member = member_alloc(event, d);
+	err = inst->member ? perf_persistent_charge(inst) : -ENOMEM;
 	if (err) {
+		kfree(inst->member);
 		kfree(inst);
 		return ERR_PTR(err);
 	}
 	inst->event = event;
 	inst->key.task = perf_persistent_target(event);
 	inst->key.cgroup = perf_persistent_cgroup(event);
+	inst->key.member = d->args.member;
 	inst->key.cpu = event->persistent->cpu;
 	if (inst->key.task) {
 		inst->pid = get_task_pid(inst->key.task, PIDTYPE_PID);
@@ -108,6 +134,7 @@ perf_persistent_instance_create(struct perf_event *event)
 /* Undo perf_persistent_instance_create(); the instance is in no session. */
 void perf_persistent_instance_free(struct perf_persistent_instance *inst)
 {
+	kfree(inst->member);
 	put_pid(inst->pid);
 	put_pid(inst->tgid);
 	perf_persistent_uncharge(inst);
@@ -121,7 +148,7 @@ void perf_persistent_session_destroy(struct perf_persistent_session *session)
 
 	/* First, so that the name is free again when the directory is gone. */
 	perf_persistent_name_remove(session->name);
-	perf_persistent_sysfs_remove(session);
+	kobject_del(&session->kobj);
 	hrtimer_cancel(&session->timer);
 	perf_persistent_registry_remove(session);
 	kobject_put(&session->kobj);
@@ -163,7 +190,8 @@ static enum hrtimer_restart session_timer(struct hrtimer *timer)
 
 	session = container_of(timer, struct perf_persistent_session, timer);
 	kobject_get(&session->kobj);
-	if (!queue_work(perf_persistent_wq, &session->expire))
+	/* Ending many instances takes long, and must not delay other sessions. */
+	if (!queue_work(system_dfl_long_wq, &session->expire))
 		kobject_put(&session->kobj);
 
 	return HRTIMER_NORESTART;
@@ -179,7 +207,7 @@ static bool session_is_over(struct perf_persistent_session *session)
 		return false;
 
 	session->expired = true;
-	trace_persistent_expire(session->id, 0);
+	trace_persistent_expire(session->id, 0, 0);
 
 	return true;
 }
@@ -215,7 +243,7 @@ static struct perf_persistent_session *session_alloc(const struct perf_persisten
 	if (!session)
 		return NULL;
 
-	perf_persistent_sysfs_init_session(session);
+	kobject_init(&session->kobj, &perf_persistent_session_ktype);
 	xa_init_flags(&session->instances, XA_FLAGS_ACCOUNT);
 	xa_init_flags(&session->members, XA_FLAGS_ACCOUNT);
 	session->keys = RB_ROOT;
@@ -276,11 +304,3 @@ err_put:
 	kobject_put(&session->kobj);
 	return ERR_PTR(err);
 }
-
-static int __init perf_persistent_session_init(void)
-{
-	perf_persistent_wq = alloc_workqueue("perf_persistent", WQ_UNBOUND, WQ_MAX_ACTIVE);
-
-	return perf_persistent_wq ? 0 : -ENOMEM;
-}
-core_initcall(perf_persistent_session_init);

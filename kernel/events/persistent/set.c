@@ -9,11 +9,11 @@
 #include <linux/math64.h>
 #include <linux/security.h>
 #include <linux/slab.h>
+#include <linux/timekeeping.h>
 #include <linux/uidgid.h>
 
 #include <trace/events/perf_persistent.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 /* SET waits until nothing that these exclude is still being reported. */
@@ -212,11 +212,6 @@ static int check_member(struct perf_persistent_session *session,
 	return !set->member || xa_load(&session->members, set->member - 1) ? 0 : -ENOENT;
 }
 
-static bool is_over(struct perf_event *event)
-{
-	return perf_persistent_state(event) >= PERF_PERSISTENT_STATE_EXITED;
-}
-
 /*
  * As in utrace_set_events(9), nothing can be set for dead targets, but
  * disabling them is no error.
@@ -228,7 +223,7 @@ static int check_ended(struct perf_persistent_session *session,
 	int err = -ESRCH;
 
 	for_each_persistent_event(event, session, set->member, err)
-		err = is_over(event) ? -EALREADY : 0;
+		err = perf_persistent_state(event) >= PERF_PERSISTENT_STATE_EXITED ? -EALREADY : 0;
 
 	return err;
 }
@@ -244,17 +239,15 @@ static u64 event_period(struct perf_event *event, u64 value)
 
 static int check_event_period(struct perf_event *event, u64 value)
 {
-	bool too_high = event->persistent->attr.freq && value > sysctl_perf_event_sample_rate;
-	struct perf_event_context *ctx = perf_event_ctx_lock(event);
-	u64 period = event_period(event, value);
-	int err = 0;
+	guard(perf_event_ctx)(event);
 
 	/* The PMU of a revoked event is gone. */
-	if (event->state > PERF_EVENT_STATE_REVOKED)
-		err = too_high ? -EINVAL : perf_event_validate_period(event, period);
-	perf_event_ctx_unlock(event, ctx);
+	if (event->state <= PERF_EVENT_STATE_REVOKED)
+		return 0;
+	if (event->persistent->attr.freq && value > sysctl_perf_event_sample_rate)
+		return -EINVAL;
 
-	return err;
+	return perf_event_validate_period(event, event_period(event, value));
 }
 
 /* Check that all members that sample accept the period, and that there are any. */
@@ -315,19 +308,6 @@ static int check_change(struct perf_persistent_session *session, struct perf_per
 	return err;
 }
 
-/* The new name is visible from now on. */
-static int make_name(struct perf_persistent_session *session, struct perf_persistent_change *c)
-{
-	struct perf_persistent_name *name;
-
-	name = perf_persistent_name_create(c->chosen, session->id, session->uid);
-	if (IS_ERR(name))
-		return PTR_ERR(name);
-	c->name = name;
-
-	return 0;
-}
-
 static int set_session(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
 	struct perf_persistent_set *set = &c->set;
@@ -369,18 +349,18 @@ static void set_period(struct perf_event *event, u64 value)
 
 static void set_event(const struct perf_persistent_set *set, struct perf_event *event)
 {
-	struct perf_event_context *ctx = perf_event_ctx_lock(event);
+	guard(perf_event_ctx)(event);
 
 	/* As the ioctls of an event do, skip events that are revoked or dead. */
-	if (event->state > PERF_EVENT_STATE_REVOKED) {
-		if ((set->flags & PERF_PERSISTENT_SET_PERIOD) && is_sampling_event(event))
-			set_period(event, set->period);
-		if (set->flags & PERF_PERSISTENT_SET_ENABLE)
-			perf_event_for_each_child(event, _perf_event_enable);
-		if (set->flags & PERF_PERSISTENT_SET_DISABLE)
-			perf_event_for_each_child(event, _perf_event_disable);
-	}
-	perf_event_ctx_unlock(event, ctx);
+	if (event->state <= PERF_EVENT_STATE_REVOKED)
+		return;
+
+	if ((set->flags & PERF_PERSISTENT_SET_PERIOD) && is_sampling_event(event))
+		set_period(event, set->period);
+	if (set->flags & PERF_PERSISTENT_SET_ENABLE)
+		perf_event_for_each_child(event, _perf_event_enable);
+	if (set->flags & PERF_PERSISTENT_SET_DISABLE)
+		perf_event_for_each_child(event, _perf_event_disable);
 }
 
 static void set_instances(struct perf_persistent_session *session, struct perf_persistent_change *c)
@@ -397,32 +377,28 @@ static void set_instances(struct perf_persistent_session *session, struct perf_p
 		set_event(set, event);
 }
 
-static void set_clear(struct perf_persistent_session *session,
-		      const struct perf_persistent_set *set)
+/*
+ * Restart the values of an event. Neither it nor its buffer changes: QUERY, and views that
+ * are opened later, start at these positions, and current readers miss nothing.
+ */
+static void clear_event(struct perf_event *event)
 {
-	struct perf_event *event;
+	struct perf_persistent_origin now = {
+		.time = ktime_get_boottime_ns(),
+		.lost = atomic64_read(&event->lost_samples),
+	};
+	struct perf_buffer *rb __free(ring_buffer_put) = ring_buffer_get(event);
 
-	for_each_persistent_event(event, session, set->member, true)
-		perf_persistent_clear(event);
-}
-
-/* Report a mark or a disable before the change, enable and set after it. */
-static void set_trace(struct perf_persistent_session *session,
-		      const struct perf_persistent_change *c, bool before)
-{
-	u32 flags = c->set.flags;
-
-	if (before) {
-		if (flags & PERF_PERSISTENT_SET_MARK)
-			trace_persistent_mark(session->id, c->mark);
-		if (flags & PERF_PERSISTENT_SET_DISABLE)
-			trace_persistent_disable(session->id, c->set.member);
-		return;
+	if (rb) {
+		now.rb_id = rb->id;
+		/* As wide as data_head is */
+		now.head = (unsigned long)local_read(&rb->head);
 	}
+	now.count = perf_event_read_value(event, &now.enabled, &now.running);
 
-	if (flags & PERF_PERSISTENT_SET_ENABLE)
-		trace_persistent_enable(session->id, c->set.member);
-	trace_persistent_set(session->id, c->set.member, flags);
+	guard(mutex)(&perf_persistent_mutex);
+
+	event->persistent->origin = now;
 }
 
 /* Wait for software events and tracepoints that are being reported. */
@@ -434,30 +410,41 @@ static void wait_for_reports(const struct perf_persistent_set *set)
 
 static int change_locked(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
+	struct perf_event *event;
 	int err;
 
 	lockdep_assert_held(&session->control);
 
 	err = check_change(session, c);
-	if (!err && (c->set.flags & PERF_PERSISTENT_SET_NAME))
-		err = make_name(session, c);
+	if (!err && (c->set.flags & PERF_PERSISTENT_SET_NAME)) {
+		/* The new name is visible from now on. */
+		c->name = perf_persistent_name_create(c->chosen, session->id, session->uid);
+		err = PTR_ERR_OR_ZERO(c->name);
+	}
 	if (err)
 		return err;
 
-	set_trace(session, c, true);
+	/* Report a mark or a disable before the change, enable and set after it. */
+	if (c->set.flags & PERF_PERSISTENT_SET_MARK)
+		trace_persistent_mark(session->id, c->mark);
+	if (c->set.flags & PERF_PERSISTENT_SET_DISABLE)
+		trace_persistent_disable(session->id, c->set.member, c->set.flags);
 	if (c->set.flags & PERF_PERSISTENT_SET_HOLD)
 		perf_persistent_hold(c->holder, c->set.member);
 	set_instances(session, c);
 	if (c->set.flags & PERF_PERSISTENT_SET_CLEAR) {
 		/* After disabled events have stopped */
 		wait_for_reports(&c->set);
-		set_clear(session, &c->set);
+		for_each_persistent_event(event, session, c->set.member, true)
+			clear_event(event);
 	}
 	err = set_session(session, c);
 	if (err)
 		return err;
 
-	set_trace(session, c, false);
+	if (c->set.flags & PERF_PERSISTENT_SET_ENABLE)
+		trace_persistent_enable(session->id, c->set.member, c->set.flags);
+	trace_persistent_set(session->id, c->set.member, c->set.flags);
 
 	return 0;
 }
@@ -466,25 +453,17 @@ static int change_session(struct perf_persistent_session *session, struct perf_p
 {
 	int err;
 
-	/* Callers without the right do not get to wait for it, and keep nobody waiting. */
-	if (!perf_persistent_mode_allows(session, set_right(session, c)))
-		return -EACCES;
-	/* Others may hold it for long, if the session has many instances. */
-	if (mutex_lock_interruptible(&session->control))
-		return -ERESTARTSYS;
-	err = may_set(session, c);
-	if (err) {
-		mutex_unlock(&session->control);
+	err = perf_persistent_control_begin(session, set_right(session, c));
+	if (err)
 		return err;
-	}
-	err = change_locked(session, c);
+	err = may_set(session, c) ?: change_locked(session, c);
 	mutex_unlock(&session->control);
 
 	/* Without the mutex, as others may wait for it, and some callers may only hold. */
 	wait_for_reports(&c->set);
 
 	/* The old name, or the new one if it was not used */
-	if (c->name) {
+	if (!IS_ERR_OR_NULL(c->name)) {
 		perf_persistent_name_remove(c->name);
 		kfree(c->name);
 	}

@@ -25,7 +25,6 @@
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 static struct kset *session_dirs;
@@ -146,7 +145,7 @@ static void session_release(struct kobject *kobj)
 	kfree(session);
 }
 
-static const struct kobj_type session_ktype = {
+const struct kobj_type perf_persistent_session_ktype = {
 	.release	= session_release,
 	.sysfs_ops	= &kobj_sysfs_ops,
 	.default_groups	= session_groups,
@@ -213,11 +212,6 @@ void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name)
 				     &name->event_attr.attr, "events");
 }
 
-void perf_persistent_sysfs_init_session(struct perf_persistent_session *session)
-{
-	kobject_init(&session->kobj, &session_ktype);
-}
-
 /* Create the directory of a session that has its id and name. */
 int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 {
@@ -240,12 +234,6 @@ void perf_persistent_sysfs_announce_change(struct perf_persistent_session *sessi
 {
 	if (session->kobj.state_in_sysfs)
 		announce(session, KOBJ_CHANGE);
-}
-
-/* Sends a uevent if there was one before; waits for readers, which take perf_persistent_mutex. */
-void perf_persistent_sysfs_remove(struct perf_persistent_session *session)
-{
-	kobject_del(&session->kobj);
 }
 
 /* The PMU has only a name and a type; perf_event_open() does not call it. */

@@ -7,7 +7,6 @@
 #include <kunit/test.h>
 #include <linux/timekeeping.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 static void perf_persistent_name_test(struct kunit *test)

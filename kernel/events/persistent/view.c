@@ -21,7 +21,6 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "../internal.h"
 #include "persistent.h"
 
 /**
@@ -69,18 +68,15 @@ struct perf_persistent_view {
 
 /* The window */
 
-static u64 window_read(const struct view_window *w, u64 now, bool enabled)
+/* The value that the view shows; @move the window here, to open or close it. */
+static u64 window_read(struct view_window *w, u64 now, bool enabled, bool move)
 {
-	if (!enabled)
-		return w->sum;
+	u64 value = w->sum + (enabled ? perf_persistent_since(now, w->base) : 0);
 
-	return w->sum + perf_persistent_since(now, w->base);
-}
+	if (move)
+		*w = (struct view_window) { .id = w->id, .sum = value, .base = now };
 
-static void window_move(struct view_window *w, u64 now, bool enabled)
-{
-	w->sum = window_read(w, now, enabled);
-	w->base = now;
+	return value;
 }
 
 /*
@@ -100,6 +96,9 @@ struct view_values {
 #define PERF_PERSISTENT_VALUES_FORMAT	(PERF_FORMAT_GROUP | PERF_FORMAT_ID | PERF_FORMAT_LOST | \
 					 PERF_FORMAT_TOTAL_TIME_ENABLED | \
 					 PERF_FORMAT_TOTAL_TIME_RUNNING)
+
+/* perf_copy_attr() refuses others. */
+static_assert(PERF_PERSISTENT_VALUES_FORMAT == PERF_FORMAT_MAX - 1);
 
 static struct view_values *read_one(struct perf_event *event)
 {
@@ -135,12 +134,11 @@ static bool view_select(struct perf_persistent_view *view, u32 nr, u64 id)
 /* Read the group, without siblings that came after the view was opened. */
 static struct view_values *read_group(struct perf_persistent_view *view)
 {
-	struct perf_event_context *ctx = perf_event_ctx_lock(view->event);
 	struct view_values *v;
 	u32 nr = 0;
 
-	v = (void *)perf_event_read_group(view->event, PERF_PERSISTENT_VALUES_FORMAT);
-	perf_event_ctx_unlock(view->event, ctx);
+	scoped_guard(perf_event_ctx, view->event)
+		v = (void *)perf_event_read_group(view->event, PERF_PERSISTENT_VALUES_FORMAT);
 	if (IS_ERR(v))
 		return v;
 
@@ -153,32 +151,24 @@ static struct view_values *read_group(struct perf_persistent_view *view)
 	return v;
 }
 
-/* Read the current values, in the order of the windows, for kfree() */
-static struct view_values *view_values(struct perf_persistent_view *view)
+/* Read the values as the view shows them, in the order of its windows, for kfree(); @move them */
+static struct view_values *view_values(struct perf_persistent_view *view, bool move)
 {
+	struct view_values *v;
+
 	lockdep_assert_held(&view->lock);
 
-	return view->read_format & PERF_FORMAT_GROUP ? read_group(view) : read_one(view->event);
-}
-
-/* Open or close the windows of all current events; @reset sets the counts to 0. */
-static int view_move(struct perf_persistent_view *view, bool enable, bool reset)
-{
-	struct view_values *v __free(kfree) = view_values(view);
-
+	v = view->read_format & PERF_FORMAT_GROUP ? read_group(view) : read_one(view->event);
 	if (IS_ERR(v))
-		return PTR_ERR(v);
+		return v;
 
-	for (u32 i = 0; i < v->nr; i++) {
-		window_move(&view->counts[i], v->event[i].count, view->enabled);
-		if (reset)
-			view->counts[i].sum = 0;
-	}
 	for (u32 i = 0; i < ARRAY_SIZE(v->times); i++)
-		window_move(&view->times[i], v->times[i], view->enabled);
-	view->enabled = enable;
+		v->times[i] = window_read(&view->times[i], v->times[i], view->enabled, move);
+	for (u32 i = 0; i < v->nr; i++)
+		v->event[i].count = window_read(&view->counts[i], v->event[i].count,
+						view->enabled, move);
 
-	return 0;
+	return v;
 }
 
 /* The rights to a delegated session cover the siblings that are in it; the mode was checked. */
@@ -234,50 +224,34 @@ static int view_show_event(struct perf_persistent_view *view, struct perf_event 
 static int view_begin(struct perf_persistent_view *view, struct perf_event *event,
 		      const struct perf_persistent_session *session)
 {
-	struct perf_event_context *ctx;
-	int err;
-
 	if (!(view->read_format & PERF_FORMAT_GROUP))
 		return view_show_event(view, event, NULL);
 
-	ctx = perf_event_ctx_lock(event);
-	err = view_show_event(view, event, session);
-	perf_event_ctx_unlock(event, ctx);
+	guard(perf_event_ctx)(event);
 
-	return err;
+	return view_show_event(view, event, session);
 }
 
-static int view_switch(struct perf_persistent_view *view, bool enable)
-{
-	guard(mutex)(&view->lock);
-
-	return view->enabled == enable ? 0 : view_move(view, enable, false);
-}
-
-static int view_reset(struct perf_persistent_view *view)
-{
-	guard(mutex)(&view->lock);
-
-	return view_move(view, view->enabled, true);
-}
-
-/* Read the values as the view shows them, for kfree() */
-static struct view_values *view_show(struct perf_persistent_view *view)
+/* Open or close the windows, or set the counts to 0. */
+static int view_change(struct perf_persistent_view *view, unsigned int nr)
 {
 	struct view_values *v;
 
 	guard(mutex)(&view->lock);
 
-	v = view_values(view);
+	v = view_values(view, true);
 	if (IS_ERR(v))
-		return v;
+		return PTR_ERR(v);
+	kfree(v);
 
-	for (u32 i = 0; i < ARRAY_SIZE(v->times); i++)
-		v->times[i] = window_read(&view->times[i], v->times[i], view->enabled);
-	for (u32 i = 0; i < v->nr; i++)
-		v->event[i].count = window_read(&view->counts[i], v->event[i].count, view->enabled);
+	if (nr == _IOC_NR(PERF_EVENT_IOC_RESET)) {
+		for (u32 i = 0; i < view->nr_counts; i++)
+			view->counts[i].sum = 0;
+	} else {
+		view->enabled = nr == _IOC_NR(PERF_EVENT_IOC_ENABLE);
+	}
 
-	return v;
+	return 0;
 }
 
 /* Store the values in the layout of read(2); @out has room for all of them. */
@@ -318,7 +292,8 @@ static ssize_t view_read(struct file *file, char __user *buf, size_t count, loff
 	if (READ_ONCE(view->event->state) == PERF_EVENT_STATE_ERROR)
 		return 0;
 
-	v = view_show(view);
+	scoped_guard(mutex, &view->lock)
+		v = view_values(view, false);
 	if (IS_ERR(v))
 		return PTR_ERR(v);
 
@@ -377,13 +352,6 @@ static bool view_has_news(struct perf_persistent_view *view, struct perf_buffer 
 	return news;
 }
 
-static bool view_has_ended(struct perf_event *event)
-{
-	u32 state = perf_persistent_state(event);
-
-	return state == PERF_PERSISTENT_STATE_EXITED || state == PERF_PERSISTENT_STATE_EXPIRED;
-}
-
 static __poll_t view_poll(struct file *file, poll_table *wait)
 {
 	struct perf_persistent_view *view = file->private_data;
@@ -393,12 +361,14 @@ static __poll_t view_poll(struct file *file, poll_table *wait)
 
 	poll_wait(file, &event->waitq, wait);
 
-	if (view_has_ended(event))
+	switch (perf_persistent_state(event)) {
+	case PERF_PERSISTENT_STATE_EXITED:
+	case PERF_PERSISTENT_STATE_EXPIRED:
 		return EPOLLHUP;
-
-	if (event->state == PERF_EVENT_STATE_REVOKED ||
-	    (event->state == PERF_EVENT_STATE_ERROR && event->attr.pinned))
+	case PERF_PERSISTENT_STATE_REVOKED:
+	case PERF_PERSISTENT_STATE_ERROR:
 		return EPOLLERR;
+	}
 
 	rb = ring_buffer_get(event);
 	if (rb) {
@@ -488,11 +458,9 @@ static long view_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	/* Some of them have another size in 32-bit programs. */
 	switch (_IOC_NR(cmd)) {
 	case _IOC_NR(PERF_EVENT_IOC_ENABLE):
-		return view_switch(view, true);
 	case _IOC_NR(PERF_EVENT_IOC_DISABLE):
-		return view_switch(view, false);
 	case _IOC_NR(PERF_EVENT_IOC_RESET):
-		return view_reset(view);
+		return view_change(view, _IOC_NR(cmd));
 	case _IOC_NR(PERF_EVENT_IOC_ID):
 		id = view->event->id;
 		return copy_to_user((void __user *)arg, &id, sizeof(id)) ? -EFAULT : 0;
@@ -583,9 +551,8 @@ static const struct file_operations view_fops = {
 static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	struct perf_persistent_view *view = file->private_data;
-	long ret = perf_persistent_ioctl(&view->holder, NULL, cmd, arg);
 
-	return ret == -ENOIOCTLCMD ? -ENOTTY : ret;
+	return perf_persistent_ioctl(&view->holder, NULL, cmd, arg);
 }
 
 static void session_show_fdinfo(struct seq_file *m, struct file *file)
