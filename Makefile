@@ -77,7 +77,7 @@ bisect: MORE = $(if $(ALL),clang)
 bisect: deps tree ## Build what each commit of the series touches; with ALL=1 in more configs, and boot it
 	@scripts/bisect
 
-series: deps tree ## Write the series as mails to build/mail: a folder for each part, and all in one file
+series: deps tree ## Write the series as mails to build/mail: a folder for each part, and all in one file; BASE: the file
 	@scripts/mail $(if $(V),-v $(V))
 
 # Both use the newest base.
