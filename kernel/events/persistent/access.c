@@ -231,12 +231,6 @@ static int session_allow(const struct perf_persistent_session *session)
 	return perf_persistent_allow(READ_ONCE(session->needs) & mask);
 }
 
-/* Check whether the rights do not depend on the targets of the instances. */
-static bool is_privileged(const struct perf_persistent_session *session)
-{
-	return perfmon_capable() || (session->flags & PERF_PERSISTENT_PRIVILEGED);
-}
-
 static int may_open_all(struct perf_persistent_session *session)
 {
 	struct perf_event *event;
@@ -303,7 +297,10 @@ int perf_persistent_may_change(struct perf_persistent_session *session, unsigned
 	if (!perf_persistent_mode_allows(session, right))
 		return -EACCES;
 
-	return is_privileged(session) ? session_allow(session) : may_open_all(session);
+	if (perf_persistent_is_delegated(session))
+		return 0;
+
+	return perfmon_capable() ? session_allow(session) : may_open_all(session);
 }
 
 /*

@@ -71,9 +71,11 @@ void perf_persistent_hold_event(struct perf_event *event, bool hold)
  */
 void perf_persistent_inherit(struct perf_event *child, const struct perf_event *origin)
 {
+	const struct perf_persistent_event *persistent = child->parent->persistent;
 	u64 period = child->parent->attr.sample_period;
 
-	if (likely(!child->parent->persistent))
+	/* Ordinary events have the struct, too, if their driver has changed the attr. */
+	if (likely(!persistent) || !READ_ONCE(persistent->nr_detached))
 		return;
 
 	/* The attr was copied before the change. */
@@ -163,7 +165,7 @@ void perf_persistent_hold(struct perf_persistent_holder *holder, u32 member)
 		return;
 
 	/* Before the hold, so that a held instance can record it. */
-	trace_persistent_hold(session->id, member, 0);
+	trace_persistent_hold(session->id, member, PERF_PERSISTENT_SET_HOLD);
 	update_holds(session, member);
 }
 

@@ -285,7 +285,7 @@ DEFINE_LOCK_GUARD_1(perf_event_ctx, struct perf_event,
 
 DEFINE_FREE(ring_buffer_put, struct perf_buffer *, if (_T) ring_buffer_put(_T))
 
-/* Each file calls only functions of the files above it. */
+/* No file needs itself through others. */
 
 /* registry.c */
 struct perf_persistent_session *perf_persistent_session_get(u32 id);
@@ -424,14 +424,6 @@ static inline void perf_persistent_still(struct perf_event *event, u8 reason)
 	if (!event->still)
 		event->resume_state = min(event->state, PERF_EVENT_STATE_INACTIVE);
 	event->still |= reason;
-}
-
-static inline void perf_persistent_forget_parked(struct perf_event *event)
-{
-	if (perf_event_is_parked(event)) {
-		list_del(&event->migrate_entry);
-		event->still &= ~PERF_EVENT_PARKED;
-	}
 }
 
 /* The session can be looked up; call with perf_persistent_mutex held */

@@ -472,7 +472,10 @@ static int put_info(const struct query_answer *a, size_t usize, unsigned long ar
 	return 0;
 }
 
-/* Keep only the addresses and the room at each. Returns the room for instances. */
+/*
+ * Keep only the addresses and the room at each: clear all that is an answer. Returns the room for
+ * instances.
+ */
 static u32 clear_answer(struct perf_persistent_query *info)
 {
 	u32 room = info->instances ? info->nr_instances : 0;

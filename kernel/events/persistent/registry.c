@@ -11,6 +11,7 @@
 
 #include "persistent.h"
 
+/* These need persistent.h. */
 #define CREATE_TRACE_POINTS
 #include <trace/events/perf_persistent.h>
 

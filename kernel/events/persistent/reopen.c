@@ -11,26 +11,26 @@
 #include "persistent.h"
 
 /*
- * Find the task that is asked for, or NULL for none. Whether a task is measured is not told to
- * callers who may not access it, unless the session is delegated to them.
+ * Find the task that is asked for, and return a reference, or NULL for none. Whether a task is
+ * measured is not told to callers who may not access it, unless the session is delegated to them.
  */
 static struct task_struct *find_target(const struct perf_persistent_session *session, pid_t pid)
 {
 	struct task_struct *task;
-	bool allowed;
 
 	if (pid <= 0)
-		return pid ? NULL : current;
+		return pid ? NULL : get_task_struct(current);
 
 	task = find_get_task_by_vpid(pid);
 	if (!task)
 		return ERR_PTR(-ESRCH);
-	allowed = perfmon_capable() || perf_persistent_is_delegated(session) ||
-		  ptrace_may_access(task, PTRACE_MODE_READ_REALCREDS);
-	/* The task is only compared: instances have references to their targets. */
+	if (perfmon_capable() || perf_persistent_is_delegated(session) ||
+	    ptrace_may_access(task, PTRACE_MODE_READ_REALCREDS))
+		return task;
+
 	put_task_struct(task);
 
-	return allowed ? task : ERR_PTR(-EACCES);
+	return ERR_PTR(-EACCES);
 }
 
 /* Find an instance by its number, that of member 0 for @task and @cpu, or the only one. */
@@ -160,6 +160,8 @@ static struct file *open_instance(struct perf_persistent_session *session,
 		return ERR_CAST(task);
 
 	event = get_event(session, attr->config, task, cpu);
+	if (task)
+		put_task_struct(task);
 	if (event == ERR_PTR(-ENOENT) && pid == -1 && cpu != -1)
 		event = get_cgroup_event(session, cpu);
 	if (IS_ERR(event))

@@ -29,21 +29,11 @@
 
 /* Events */
 
-/* An event in no session cannot be parked again. */
-static void release_event(struct perf_event *event)
-{
-	if (perf_event_is_parked(event)) {
-		guard(perf_event_ctx)(event);
-		perf_persistent_forget_parked(event);
-	}
-	perf_event_release_kernel(event);
-}
-
 /* End an event to which others still refer. Takes perf_event_context::mutex. */
 static void end_event(struct perf_event *event)
 {
 	atomic_long_inc(&event->refcount);
-	release_event(event);
+	perf_event_release_kernel(event);
 	wake_up_all(&event->waitq);
 }
 
@@ -80,7 +70,7 @@ void perf_persistent_close(struct perf_event *event)
 	if (event->persistent)
 		perf_persistent_put_user(event);
 	else
-		release_event(event);
+		perf_event_release_kernel(event);
 }
 
 /* Instances */

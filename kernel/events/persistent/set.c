@@ -40,7 +40,7 @@
  * @uid:     new owner
  * @gid:     new group
  * @chosen:  text of the new name
- * @name:    new name, or NULL; the old name after the swap
+ * @name:    new name, or NULL, or an error; the old name after the swap
  * @filter:  text of the filter, or NULL
  * @filters: filters of the instances that get one
  * @mark:    text of the mark
@@ -379,7 +379,8 @@ static void set_instances(struct perf_persistent_session *session, struct perf_p
 
 /*
  * Restart the values of an event. Neither it nor its buffer changes: QUERY, and views that
- * are opened later, start at these positions, and current readers miss nothing.
+ * are opened later, start at these positions, and current readers miss nothing. The caller holds
+ * perf_persistent_session::control.
  */
 static void clear_event(struct perf_event *event)
 {

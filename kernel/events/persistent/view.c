@@ -232,24 +232,33 @@ static int view_begin(struct perf_persistent_view *view, struct perf_event *even
 	return view_show_event(view, event, session);
 }
 
-/* Open or close the windows, or set the counts to 0. */
-static int view_change(struct perf_persistent_view *view, unsigned int nr)
+/* Open or close the windows. Nothing changes if they are: the event may be reset meanwhile. */
+static int view_switch(struct perf_persistent_view *view, bool enable)
 {
-	struct view_values *v;
-
 	guard(mutex)(&view->lock);
 
-	v = view_values(view, true);
+	if (view->enabled == enable)
+		return 0;
+
+	struct view_values *v __free(kfree) = view_values(view, true);
 	if (IS_ERR(v))
 		return PTR_ERR(v);
-	kfree(v);
 
-	if (nr == _IOC_NR(PERF_EVENT_IOC_RESET)) {
-		for (u32 i = 0; i < view->nr_counts; i++)
-			view->counts[i].sum = 0;
-	} else {
-		view->enabled = nr == _IOC_NR(PERF_EVENT_IOC_ENABLE);
-	}
+	view->enabled = enable;
+
+	return 0;
+}
+
+static int view_reset(struct perf_persistent_view *view)
+{
+	guard(mutex)(&view->lock);
+
+	struct view_values *v __free(kfree) = view_values(view, true);
+	if (IS_ERR(v))
+		return PTR_ERR(v);
+
+	for (u32 i = 0; i < view->nr_counts; i++)
+		view->counts[i].sum = 0;
 
 	return 0;
 }
@@ -366,9 +375,12 @@ static __poll_t view_poll(struct file *file, poll_table *wait)
 	case PERF_PERSISTENT_STATE_EXPIRED:
 		return EPOLLHUP;
 	case PERF_PERSISTENT_STATE_REVOKED:
-	case PERF_PERSISTENT_STATE_ERROR:
 		return EPOLLERR;
 	}
+
+	/* Also if it stands still */
+	if (event->state == PERF_EVENT_STATE_ERROR && event->attr.pinned)
+		return EPOLLERR;
 
 	rb = ring_buffer_get(event);
 	if (rb) {
@@ -458,9 +470,11 @@ static long view_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	/* Some of them have another size in 32-bit programs. */
 	switch (_IOC_NR(cmd)) {
 	case _IOC_NR(PERF_EVENT_IOC_ENABLE):
+		return view_switch(view, true);
 	case _IOC_NR(PERF_EVENT_IOC_DISABLE):
+		return view_switch(view, false);
 	case _IOC_NR(PERF_EVENT_IOC_RESET):
-		return view_change(view, _IOC_NR(cmd));
+		return view_reset(view);
 	case _IOC_NR(PERF_EVENT_IOC_ID):
 		id = view->event->id;
 		return copy_to_user((void __user *)arg, &id, sizeof(id)) ? -EFAULT : 0;

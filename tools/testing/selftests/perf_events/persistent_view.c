@@ -111,6 +111,18 @@ TEST_F(view, twice)
 	EXPECT_EQ(2 * N, count(fd));
 }
 
+/* Nor does it keep the count from beginning anew when the event is reset. */
+TEST_F(view, twice_before_reset)
+{
+	int fd = reopen(self->id);
+
+	drive(TRACEPOINT, N);
+	ASSERT_EQ(0, window(fd, PERF_EVENT_IOC_ENABLE));
+	ASSERT_EQ(0, event_ioctl(self->fd, PERF_EVENT_IOC_RESET, NULL));
+	drive(TRACEPOINT, 2);
+	EXPECT_EQ(2, count(fd));
+}
+
 /* I can reset the view's count to 0, enabled or not. */
 TEST_F(view, reset)
 {

@@ -25,10 +25,10 @@
 #define EXECS	60
 
 /* Seconds: a debug kernel in emulation needs many, and a deadlock lasts for ever. */
-#define PATIENCE	80
+#define PATIENCE	130
 
 #undef TEST_TIMEOUT_DEFAULT
-#define TEST_TIMEOUT_DEFAULT	100
+#define TEST_TIMEOUT_DEFAULT	150
 
 static int open_event(pid_t pid)
 {
