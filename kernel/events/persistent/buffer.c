@@ -180,6 +180,9 @@ static int check_pages(struct perf_event *event, u32 nr_pages)
 /* Free a buffer that no event uses. */
 void perf_persistent_buffer_free(struct perf_buffer *rb)
 {
+	if (IS_ERR_OR_NULL(rb))
+		return;
+
 	if (refcount_dec_and_test(&rb->mmap_count))
 		perf_buffer_end(rb);
 	ring_buffer_put(rb);

@@ -98,7 +98,7 @@ struct view_values {
 					 PERF_FORMAT_TOTAL_TIME_RUNNING)
 
 /* perf_copy_attr() refuses others. */
-static_assert(PERF_PERSISTENT_VALUES_FORMAT == PERF_FORMAT_MAX - 1);
+static_assert((PERF_FORMAT_MAX - 1) == PERF_PERSISTENT_VALUES_FORMAT);
 
 static struct view_values *read_one(struct perf_event *event)
 {
