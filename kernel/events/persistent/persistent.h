@@ -285,7 +285,7 @@ DEFINE_LOCK_GUARD_1(perf_event_ctx, struct perf_event,
 
 DEFINE_FREE(ring_buffer_put, struct perf_buffer *, if (_T) ring_buffer_put(_T))
 
-/* No file needs itself through others. */
+/* The files do not call each other in a circle. */
 
 /* registry.c */
 struct perf_persistent_session *perf_persistent_session_get(u32 id);

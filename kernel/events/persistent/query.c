@@ -120,7 +120,7 @@ static void info_target(struct perf_persistent_info *info, const struct perf_eve
 	if (!task)
 		return;
 
-	info->pid = task_pid_vnr(task) ?: inst ? pid_vnr(inst->pid) : 0;
+	info->pid = task_pid_vnr(task) ?: (inst ? pid_vnr(inst->pid) : 0);
 	info->tgid = inst ? pid_vnr(inst->tgid) : task_tgid_vnr(task);
 }
 

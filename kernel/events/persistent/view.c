@@ -232,7 +232,7 @@ static int view_begin(struct perf_persistent_view *view, struct perf_event *even
 	return view_show_event(view, event, session);
 }
 
-/* Open or close the windows. Nothing changes if they are: the event may be reset meanwhile. */
+/* Open or close the windows. If they are already, do not move them: the event may be reset. */
 static int view_switch(struct perf_persistent_view *view, bool enable)
 {
 	guard(mutex)(&view->lock);
