@@ -32,7 +32,7 @@ MAKEOVERRIDES :=
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
-.PHONY: help run test stress sanitize shell check bisect series baseline bench deb installed tree refresh port deps room kernel perf selftests guest clean
+.PHONY: help run test stress sanitize shell check ci bisect series baseline bench deb installed tree refresh port deps room kernel perf selftests guest clean
 
 help: ## Show this text
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1 \2/p' Makefile | while read -r name text; do \
@@ -71,6 +71,9 @@ check: PARTS = $(if $(BASE),,plain perf selftests guest)
 check: deps tree ## Check the series with the kernel's own scripts, and the scripts here
 	@scripts/build $(PARTS)
 	@tests/run check
+
+ci: ## All of test, stress and check, on both bases
+	@tests/ci
 
 bisect: PARTS = bisect
 bisect: MORE = $(if $(ALL),clang)

@@ -21,7 +21,7 @@ static const struct {
 	  "                                                         show sessions, their state and events",
 	},
 	{ "read", persistent_cmd__read,
-	  "perf persistent read [-A|--per-process|--exits] [-v] [-j|-x <separator>|--openmetrics] [<name|id>...]\n"
+	  "perf persistent read [-A|--per-process] [-v] [-j|-x <separator>|--openmetrics] [<name|id>...] | --exits [-j] <name|id>...\n"
 	  "                                                         print the counts of sessions",
 	},
 	{ "dump", persistent_cmd__dump,

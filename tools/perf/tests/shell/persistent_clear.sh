@@ -141,6 +141,24 @@ end_follower() {
 	pid=
 }
 
+test_added() {
+	begin "A process that is added later does not hide that the session was cleared"
+	# Started first, it has the lower pid, and comes first in the list of instances.
+	sleep 1000 &
+	added=$!
+	sleep 1000 &
+	pid=$!
+	must perf stat --persistent="$name" -p $pid -e context-switches
+	clear_it
+	must perf persistent add -p $added "$name"
+	must_succeed ", cleared [0-9.]* seconds ago:" perf persistent read "$name"
+	must_succeed '"cleared": [0-9]*, "counts"' perf persistent read -j "$name"
+	stop
+	kill $added $pid
+	pid=
+	finish
+}
+
 test_follower() {
 	begin "A follower of a session that is cleared neither loses nor repeats records"
 	start
@@ -275,6 +293,7 @@ test_dump
 test_overwritten
 test_names
 test_counts
+test_added
 test_follower
 test_full
 test_flush

@@ -174,6 +174,10 @@ test_completion() {
 	grep -qx "persistent/$name/" "$dir/out" || fail "-e: '$(cat "$dir/out")'"
 	complete_perf perf persistent stop --m
 	grep -qx -e --mine "$dir/out" || fail "--mine: '$(cat "$dir/out")'"
+	complete_perf perf persistent list --c
+	grep -qx -e --counters "$dir/out" || fail "--counters: '$(cat "$dir/out")'"
+	complete_perf perf persistent set --ttl "$name"
+	grep -qx "$name" "$dir/out" && fail "a name for a time"
 	finish
 }
 

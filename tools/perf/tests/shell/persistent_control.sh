@@ -478,6 +478,10 @@ test_no_tracefs() {
 	and_says "by name without the right r: use its number$"
 	must as_nobody "perf persistent disable --event 0 $name-own"
 	stop "$name-own"
+	must perf stat --persistent="$name-own,mode=0602" -a -e context-switches:u
+	must_fail "by name without the right r: use its number$" \
+		as_nobody "perf persistent disable --event context-switches:u $name-own"
+	stop "$name-own"
 	finish
 }
 
@@ -520,6 +524,8 @@ test_status() {
 		stop "$name-3"
 	done
 	stop "$name-2"
+	status_is 1 perf stat record --persistent="$name-3" -e cpu-clock -o "$dir/x"
+	status_is 1 perf stat --persistent="$name-3" -e cpu-clock report
 	status_is 129 perf persistent
 	status_is 129 perf persistent stop
 	status_is 129 perf persistent set "$name" --ttl 0

@@ -194,7 +194,7 @@ static int flush__fit(struct persistent_flush *flush)
 						    flush->log.size + flush->output.bytes,
 						    rotation->max_size, &flush->full);
 	if (err > 0 && !flush->log.size) {
-		pr_err("--max-size is too small: the log header alone takes %llu bytes\n",
+		pr_err("--max-size is too small: the log takes %llu bytes without any record\n",
 		       (unsigned long long)flush->output.bytes);
 		return -EFBIG;
 	}

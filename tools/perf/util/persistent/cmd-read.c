@@ -303,8 +303,12 @@ static bool persistent_print__is_text(const struct persistent_print *print)
 static void persistent_read__begin(struct persistent_read *read_counts)
 {
 	struct json_out *out = &read_counts->json;
-	u64 age = read_counts->info.query.age, cleared = read_counts->info.instances[0].cleared;
+	u64 age = read_counts->info.query.age, cleared = 0;
 	u32 id = read_counts->info.id;
+
+	/* Instances that were added later were not cleared. */
+	for (int i = 0; i < read_counts->info.nr; i++)
+		cleared = max_t(u64, cleared, read_counts->info.instances[i].cleared);
 
 	if (read_counts->print->json) {
 		json_out__begin(out, NULL, '{');

@@ -162,7 +162,8 @@ int persistent_info__find_member(struct persistent_info *info, const char *event
 
 	for (u32 i = 0; i < info->nr_members; i++) {
 		snprintf(number, sizeof(number), "%u", i);
-		hidden |= info->members[i].known && !info->members[i].label[0];
+		/* Without its attr, the name is a generic one. */
+		hidden |= info->members[i].known && !info->members[i].attr.size;
 		if (!info->members[i].known ||
 		    (strcmp(info->members[i].label, event) && strcmp(number, event)))
 			continue;
