@@ -72,7 +72,7 @@ check: deps tree ## Check the series with the kernel's own scripts, and the scri
 	@scripts/build $(PARTS)
 	@tests/run check
 
-ci: ## All of test, stress and check, on both bases
+ci: ## Run test, stress and check, and on the other base test and check
 	@tests/ci
 
 bisect: PARTS = bisect

@@ -76,9 +76,9 @@ REASONS = {
                "feature. 90 read and copy filters of tracepoints.",
     HOOKS: "Five are for buffers and their mappings, which are pinned without a mapping and must not "
            "become writable. Four park events of an offline CPU, which must stay while hotplug removes "
-           "the others. Six are for fork and exit, and the others for opening, closing, freeing and "
-           "ioctl(). In addition there are eight calls of perf_event_stands_still(), _is_parked() and "
-           "_defer().",
+           "the others. Four are for fork and exit, and five for opening, reopening, closing, "
+           "freeing and ioctl(). In addition there are nine calls of perf_event_stands_still(), "
+           "_is_parked() and _defer().",
     SYMBOLS: "The registry enables, disables, reads, installs and removes events with the functions that "
              "ioctl(), read() and perf_event_open() have for it, rather than with copies of them.",
 }
