@@ -9,10 +9,14 @@
 
 exec_event=sched:sched_process_exec
 pid=
+added=
 
 take_back() {
 	touch "$dir/go" "$dir/done"
-	[ -n "$pid" ] && kill "$pid" 2> /dev/null
+	for process in $pid $added
+	do
+		kill "$process" 2> /dev/null
+	done
 }
 
 start() {
@@ -156,6 +160,7 @@ test_added() {
 	stop
 	kill $added $pid
 	pid=
+	added=
 	finish
 }
 
