@@ -5,7 +5,7 @@
 # LINUX=DIR    a kernel tree of your own as the base, instead of Debian's package
 # K=KERNEL     plain, debug, arm64 or arm64-debug only
 # T=NAME       only tests with NAME in their name
-# ALL=1        the other kernels run as many tests as the plain one; make bisect boots, too
+# ALL=1        test: as many on other kernels as on plain; bisect: more configs; check: slow scripts, too
 # MINUTES=N    how long make stress takes (2)
 # CONFIG=FILE  the kernel config for make deb (that of the running kernel)
 # V=N          version of the series that make series writes (1)
@@ -68,7 +68,8 @@ shell: deps tree ## Boot the guest with a shell at your terminal
 	@vm/run $(if $(arm64),--arch arm64) --kernel $(x86_64)$(arm64)
 
 check: PARTS = $(if $(BASE),,plain perf selftests guest)
-check: deps tree ## Check the series with the kernel's own scripts, and the scripts here
+check: MORE = $(if $(ALL),check)
+check: deps tree ## Check the series with the kernel's own scripts, and the scripts here; ALL=1: with more of them
 	@scripts/build $(PARTS)
 	@tests/run check
 

@@ -92,7 +92,8 @@ struct perf_persistent_name {
  * @members:	   struct perf_persistent_member by number
  * @nr_members:	   of @members
  * @nr_instances:  0 before the first and after the last one; lookups fail then
- * @nr_unfinished: instances that are not finished; the last one ends the session
+ * @nr_unfinished: instances that are not finished, at first the one to come; the
+ *		   last one ends the session
  * @next_instance: next number; numbers are not reused
  * @id:		   1 to INT_MAX
  * @flags:	   enum perf_persistent_flags that hold for the whole session
@@ -122,7 +123,7 @@ struct perf_persistent_session {
 	struct xarray			members;
 	u32				nr_members;
 	u32				nr_instances;
-	atomic_t			nr_unfinished;
+	refcount_t			nr_unfinished;
 	u32				next_instance;
 	u32				id;
 	u32				flags;

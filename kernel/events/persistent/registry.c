@@ -209,7 +209,8 @@ int perf_persistent_instance_link(struct perf_persistent_session *session,
 	WRITE_ONCE(session->next_instance, inst->nr + 1);
 	xa_store(&session->instances, inst->nr, inst, GFP_NOWAIT);
 	session->nr_instances++;
-	atomic_inc(&session->nr_unfinished);
+	if (inst->nr)
+		refcount_inc(&session->nr_unfinished);
 	refcount_inc(&event->persistent->users);
 	WRITE_ONCE(event->persistent->nr_detached, event->persistent->nr_detached + 1);
 	if (perf_event_is_parked(event)) {

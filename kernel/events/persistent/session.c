@@ -159,7 +159,7 @@ void perf_persistent_instance_finish(struct perf_persistent_instance *inst)
 	perf_persistent_instance_free(inst);
 
 	/* Last, so that the instances are uncharged when the session is gone. */
-	if (atomic_dec_and_test(&session->nr_unfinished))
+	if (refcount_dec_and_test(&session->nr_unfinished))
 		perf_persistent_session_destroy(session);
 }
 
@@ -240,6 +240,7 @@ static struct perf_persistent_session *session_alloc(const struct perf_persisten
 	xa_init_flags(&session->instances, XA_FLAGS_ACCOUNT);
 	xa_init_flags(&session->members, XA_FLAGS_ACCOUNT);
 	session->keys = RB_ROOT;
+	refcount_set(&session->nr_unfinished, 1);
 	INIT_WORK(&session->expire, session_expire);
 	hrtimer_setup(&session->timer, session_timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS);
 	mutex_init(&session->control);

@@ -157,6 +157,8 @@ test_set_errors() {
 	do
 		must_fail "^--name $bad: " perf persistent set "$name" --ttl 1h --name $bad
 	done
+	must_fail "^--name ttl: 'ttl' is an option of --persistent=, choose another name$" \
+		perf persistent set "$name" --name ttl
 	start "$name-2"
 	must_fail "cannot change session '$name': the name '$name-2' is taken" \
 		perf persistent set "$name" --mode 0777 --ttl 1h --name "$name-2"
@@ -437,6 +439,18 @@ test_formats() {
 	finish
 }
 
+test_openmetrics_of_tasks() {
+	begin "OpenMetrics has no time enabled for a task on one of several CPUs"
+	must perf record --persistent="$name-2" -e cpu-clock -p $$
+	must perf persistent read -A --openmetrics "$name-2"
+	and_says "^perf_persistent_running_seconds_total{.*,cpu=\"0\",pid=\"$$\"} "
+	grep -q "^perf_persistent_enabled_seconds_total" "$dir/out" && fail "it has: $(cat "$dir/out")"
+	must perf persistent read --openmetrics "$name-2"
+	and_says "^perf_persistent_enabled_seconds_total{"
+	stop "$name-2"
+	finish
+}
+
 # status_is WANTED COMMAND...: expect that exit status
 status_is() {
 	wanted=$1
@@ -589,6 +603,7 @@ test_mark
 test_read_all
 test_own_name
 test_formats
+test_openmetrics_of_tasks
 test_no_tracefs
 test_status
 test_users

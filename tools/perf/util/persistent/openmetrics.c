@@ -110,10 +110,13 @@ static int openmetrics__add_sample(struct openmetrics *metrics, enum openmetrics
 
 /*
  * Do not scale counts for the time without a counter: a scaled count can go down, which a
- * counter must not. Both times are exported, to scale rates with.
+ * counter must not. Both times are exported, to scale rates with; but not the share of a
+ * task's enabled time that one of its CPUs has, which can go down as well.
  */
 int openmetrics__add(struct openmetrics *metrics, const struct read_line *line)
 {
+	const struct perf_persistent_info *self = line->details ? &line->details->query.self : NULL;
+	bool is_share = self && self->pid != -1 && self->cpu != -1;
 	enum openmetrics_family family = OPENMETRICS_EVENTS;
 	const double ns = 1.0 / NSEC_PER_SEC;
 	double scale = line->scale;
@@ -132,9 +135,10 @@ int openmetrics__add(struct openmetrics *metrics, const struct read_line *line)
 		return -ENOMEM;
 	if (read_line__counted(line))
 		err = openmetrics__add_sample(metrics, family, labels, line->raw, scale);
-	err = err ?: openmetrics__add_sample(metrics, OPENMETRICS_ENABLED, labels,
-					     line->counts.ena, ns) ?:
-		     openmetrics__add_sample(metrics, OPENMETRICS_RUNNING, labels,
+	if (!err && !is_share)
+		err = openmetrics__add_sample(metrics, OPENMETRICS_ENABLED, labels,
+					      line->counts.ena, ns);
+	err = err ?: openmetrics__add_sample(metrics, OPENMETRICS_RUNNING, labels,
 					     line->counts.run, ns) ?:
 		     openmetrics__add_sample(metrics, OPENMETRICS_LOST, labels,
 					     line->counts.lost, 1.0);

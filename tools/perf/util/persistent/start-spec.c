@@ -14,6 +14,7 @@
 #include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/perf_event.h>
+#include <linux/string.h>
 #include <linux/zalloc.h>
 #include "cap.h"
 #include "debug.h"
@@ -85,7 +86,7 @@ int persistent_spec__check_name(const char *option, const char *name)
 	const char *word = name + strspn(name, "="), *why = NULL;
 
 	/* An option was given in place of the name. */
-	if (is_option(word)) {
+	if (is_option(word) && strstarts(option, "--persistent")) {
 		pr_err("%s%s: '%s' is an option, not a name: use --persistent=NAME,%s, or --persistent=,%s without a name\n",
 		       option, name, word, word, word);
 		return -EINVAL;
@@ -102,6 +103,8 @@ int persistent_spec__check_name(const char *option, const char *name)
 		why = "is too long with the prefix u<uid>- that it gets without CAP_PERFMON";
 	else if (name[0] == 'p' && name[1] && !name[1 + strspn(name + 1, "0123456789")])
 		why = "is reserved for sessions without a name";
+	else if (is_option(name))
+		why = "is an option of --persistent=";
 	else if (persistent__is_term(name))
 		why = "is an event term, as in persistent/id=1/";
 	if (!why)
