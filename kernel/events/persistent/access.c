@@ -380,18 +380,24 @@ int perf_persistent_may_map(struct perf_persistent_session *session, struct perf
 	       perf_persistent_may_read(session, event, &all) : -EACCES;
 }
 
-/* Check a time to live; 0 becomes the default: no limit, or the maximum without CAP_PERFMON. */
+/*
+ * Check a time to live, and replace it by its end, CLOCK_BOOTTIME in ns. 0 is the default: no
+ * limit, or the maximum without CAP_PERFMON.
+ */
 int perf_persistent_check_ttl(u64 *ttl)
 {
 	u64 max = (u64)READ_ONCE(sysctl_perf_persistent_max_ttl) * NSEC_PER_SEC;
 
 	if (perfmon_capable())
-		return *ttl > KTIME_MAX / 2 ? -EINVAL : 0;
-
-	if (!*ttl)
+		max = KTIME_MAX / 2;
+	else if (!*ttl)
 		*ttl = max;
+	if (*ttl > max)
+		return -EINVAL;
+	if (*ttl)
+		*ttl += ktime_get_boottime_ns();
 
-	return *ttl > max ? -EINVAL : 0;
+	return 0;
 }
 
 /* The limit for the caller; only CAP_PERFMON may use the reserve. */

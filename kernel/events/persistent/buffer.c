@@ -27,7 +27,6 @@ static atomic64_t last_buffer_id = ATOMIC64_INIT(0);
  */
 void perf_persistent_buffer_init(struct perf_buffer *rb)
 {
-	mutex_init(&rb->pin_mutex);
 	rb->id = atomic64_inc_return(&last_buffer_id);
 }
 
@@ -59,7 +58,7 @@ static int charge_mapped(struct perf_buffer *rb)
 	struct user_struct *user = rb->mmap_user;
 	int err;
 
-	lockdep_assert_held(&rb->pin_mutex);
+	lockdep_assert_held(&rb->aux_mutex);
 
 	if (user != current_user() && !perfmon_capable())
 		return -EACCES;
@@ -92,10 +91,7 @@ static int check_buffer(struct perf_event *event, struct perf_buffer *rb, u32 nr
 		return rb->nr_writers > 1 ? -EBUSY : 0;
 	}
 
-	if (!rb->overwrite || rb->was_writable)
-		return -EACCES;
-
-	return 0;
+	return rb->overwrite && !rb->nr_writers ? 0 : -EACCES;
 }
 
 static void add_to_session(struct perf_buffer *rb, struct perf_persistent_session *session)
@@ -111,10 +107,13 @@ static int pin_existing(struct perf_event *event, struct perf_buffer *rb,
 	int err;
 
 	lockdep_assert_held(&event->mmap_mutex);
-	guard(mutex)(&rb->pin_mutex);
+	guard(mutex)(&rb->aux_mutex);
 
-	/* Readers of the other session would see the records of this event. */
-	if (rb->nr_pins && rb->pin_session != session)
+	/*
+	 * Readers of the other session, or who have mapped the buffer when it was in
+	 * one, would see the records of this event.
+	 */
+	if (rb->nr_pins ? rb->pin_session != session : rb->was_shared)
 		return -EBUSY;
 
 	/* Even if the buffer is ending: perf_buffer_end() takes mmap_mutex to uncharge it. */
@@ -249,8 +248,8 @@ struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 n
  *           overwritten
  * -EACCES   the buffer of another user, or an overwrite buffer that is or was mapped
  *           writable
- * -EBUSY    the buffer of another session, or a discard buffer with several writable
- *           mappings
+ * -EBUSY    the buffer of another session, one that a delegated reader of a session
+ *           has mapped, or a discard buffer with several writable mappings
  * -EPERM    no more memory can be locked
  * -ENOBUFS  the buffer has ended meanwhile: try again
  */
@@ -296,7 +295,7 @@ void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *
 
 	/* The event's own reference is dropped with the last mapping. */
 	refcount_inc(&rb->refcount);
-	scoped_guard(mutex, &rb->pin_mutex) {
+	scoped_guard(mutex, &rb->aux_mutex) {
 		if (!--rb->nr_pins)
 			atomic_long_sub(data_page_nr(rb) + 1, &rb->pin_session->nr_pages);
 	}
@@ -312,96 +311,4 @@ void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *
 	if (refcount_dec_and_test(&rb->mmap_count))
 		perf_buffer_end(rb);
 	ring_buffer_put(rb);
-}
-
-/* Mappings that may become writable count as writable; mremap() duplicates a mapping. */
-void perf_persistent_vma_open(struct perf_buffer *rb, struct vm_area_struct *vma)
-{
-	guard(mutex)(&rb->pin_mutex);
-
-	if (vma->vm_flags & VM_MAYWRITE)
-		rb->nr_writers++;
-}
-
-void perf_persistent_vma_close(struct perf_buffer *rb, struct vm_area_struct *vma)
-{
-	guard(mutex)(&rb->pin_mutex);
-	if (vma->vm_flags & VM_MAYWRITE)
-		rb->nr_writers--;
-}
-
-/*
- * Nobody needs to write to the first page of an overwrite buffer, and doing so
- * can mislead its readers: refuse it if the buffer is pinned, else remember it.
- */
-static int allow_write(struct perf_buffer *rb)
-{
-	lockdep_assert_held(&rb->pin_mutex);
-
-	if (!rb->overwrite || !data_page_nr(rb))
-		return 0;
-
-	if (rb->nr_pins)
-		return -EACCES;
-
-	rb->was_writable = true;
-
-	return 0;
-}
-
-/**
- * perf_persistent_buffer_map - check and record a mapping of a buffer
- * @rb:	 buffer, existing or new
- * @vma: mapping, not yet counted
- *
- * All mappings of a pinned buffer stay read-only, except for one consumer of a
- * discard buffer.
- *
- * Return: 0, -EACCES if only reading is allowed, -EBUSY if there is a consumer already.
- */
-int perf_persistent_buffer_map(struct perf_buffer *rb, struct vm_area_struct *vma)
-{
-	int err;
-
-	guard(mutex)(&rb->pin_mutex);
-
-	if (vma->vm_flags & VM_WRITE) {
-		err = allow_write(rb);
-		if (err)
-			return err;
-		if (rb->nr_pins && rb->nr_writers)
-			return -EBUSY;
-	} else if (rb->nr_pins) {
-		vm_flags_clear(vma, VM_MAYWRITE);
-	}
-
-	if (vma->vm_flags & VM_MAYWRITE)
-		rb->nr_writers++;
-
-	return 0;
-}
-
-/**
- * perf_persistent_mprotect - do not let an overwrite buffer become writable
- * @vma:      mapping of a perf event
- * @start:    unused
- * @end:      unused
- * @newflags: VM_* that are asked for
- *
- * A mapping from before the buffer was pinned still has VM_MAYWRITE.
- *
- * Return: 0 or -EACCES.
- */
-int perf_persistent_mprotect(struct vm_area_struct *vma, unsigned long start,
-			     unsigned long end, unsigned long newflags)
-{
-	struct perf_event *event = vma->vm_file->private_data;
-	struct perf_buffer *rb = event->rb;
-
-	if (!(newflags & VM_WRITE) || vma->vm_pgoff)
-		return 0;
-
-	guard(mutex)(&rb->pin_mutex);
-
-	return allow_write(rb);
 }

@@ -191,7 +191,7 @@ static int check_target(struct perf_event *event, const struct perf_persistent_s
 }
 
 static int insert_instance(struct perf_persistent_session *session,
-			   struct perf_persistent_instance *inst, u64 ttl)
+			   struct perf_persistent_instance *inst, u64 deadline)
 {
 	struct perf_event *event = inst->event;
 	bool is_new;
@@ -214,7 +214,7 @@ static int insert_instance(struct perf_persistent_session *session,
 	/* The event may have been cleared in another session. */
 	event->persistent->origin = (struct perf_persistent_origin) {};
 	if (is_new)
-		perf_persistent_session_arm(session, ttl);
+		perf_persistent_session_arm(session, deadline);
 	trace_persistent_detach(inst);
 
 	return 0;

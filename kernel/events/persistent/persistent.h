@@ -68,25 +68,11 @@ struct perf_persistent_member {
 };
 
 /**
- * struct perf_persistent_name - name of a session
- * @entry:	in the table of names
- * @event_attr: its file in events/
- * @id:		id of the session
- * @text:	unique among all names
- *
- * Only @entry changes.
- */
-struct perf_persistent_name {
-	struct hlist_node		entry;
-	struct device_attribute		event_attr;
-	u32				id;
-	char				text[PERF_PERSISTENT_NAME_MAX];
-};
-
-/**
  * struct perf_persistent_session - events that were detached together
  * @kobj:	   its directory in sysfs; counts the references to the session
- * @name:	   its name, which SET replaces
+ * @name:	   unique among all sessions
+ * @event_attr:	   its file in events/
+ * @event_kn:	   the same, which SET renames
  * @instances:	   struct perf_persistent_instance by number
  * @keys:	   struct perf_persistent_instance by key
  * @members:	   struct perf_persistent_member by number
@@ -117,7 +103,6 @@ struct perf_persistent_name {
  */
 struct perf_persistent_session {
 	struct kobject			kobj;
-	struct perf_persistent_name	*name;
 	struct xarray			instances;
 	struct rb_root			keys;
 	struct xarray			members;
@@ -139,6 +124,9 @@ struct perf_persistent_session {
 	struct hrtimer			timer;
 	struct work_struct		expire;
 	struct mutex			control;	/* joining, attaching, SET */
+	struct device_attribute		event_attr;
+	struct kernfs_node		*event_kn;
+	char				name[PERF_PERSISTENT_NAME_MAX];
 };
 
 /**
@@ -243,7 +231,7 @@ struct perf_persistent_instance {
 
 /**
  * struct perf_persistent_detach - arguments of DETACH
- * @args:  as given, with the default of the time to live
+ * @args:  as given, but for the time to live, see perf_persistent_check_ttl()
  * @name:  name, or empty
  * @label: label, or empty
  */
@@ -273,7 +261,7 @@ struct perf_persistent_holder {
  *   perf_persistent_session::control
  *     perf_event_context::mutex
  *       perf_event::mmap_mutex
- *         perf_buffer::pin_mutex
+ *         perf_buffer::aux_mutex
  *         perf_persistent_mutex
  */
 extern struct mutex perf_persistent_mutex;
@@ -318,16 +306,14 @@ struct perf_persistent_origin perf_persistent_origin_of(struct perf_event *event
 
 /* sysfs.c */
 extern const struct kobj_type perf_persistent_session_ktype;
-int perf_persistent_sysfs_add(struct perf_persistent_session *session);
+int perf_persistent_sysfs_add(struct perf_persistent_session *session, const char *name);
+int perf_persistent_sysfs_rename(struct perf_persistent_session *session, const char *name);
+void perf_persistent_sysfs_remove(struct perf_persistent_session *session);
 void perf_persistent_sysfs_announce_change(struct perf_persistent_session *session);
-int perf_persistent_sysfs_add_name(struct perf_persistent_name *name);
-void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name);
 
 /* name.c */
 bool perf_persistent_name_valid(const char *name);
-struct perf_persistent_name *
-perf_persistent_name_create(const char *chosen, u32 id, kuid_t owner);
-void perf_persistent_name_remove(struct perf_persistent_name *name);
+int perf_persistent_name_compose(char *name, const char *chosen, u32 id, kuid_t owner);
 
 /* access.c */
 int perf_persistent_allow(unsigned int needs);
@@ -361,7 +347,7 @@ void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *
 struct perf_persistent_session *
 perf_persistent_session_create(const struct perf_persistent_detach *d);
 void perf_persistent_session_destroy(struct perf_persistent_session *session);
-void perf_persistent_session_arm(struct perf_persistent_session *session, u64 ttl);
+void perf_persistent_session_arm(struct perf_persistent_session *session, u64 deadline);
 struct perf_persistent_instance *
 perf_persistent_instance_create(struct perf_event *event, const struct perf_persistent_detach *d);
 void perf_persistent_instance_free(struct perf_persistent_instance *inst);

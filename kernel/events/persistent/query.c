@@ -323,7 +323,7 @@ static void fill_session(struct query_answer *a, struct perf_persistent_session 
 	info->mode = session->mode;
 	info->age = ktime_get_boottime_ns() - session->created;
 	info->ttl = perf_persistent_session_time_left(session);
-	strscpy(info->name, session->name->text, sizeof(info->name));
+	strscpy(info->name, session->name, sizeof(info->name));
 }
 
 /* Takes perf_event_context::mutex. */

@@ -139,9 +139,7 @@ void perf_persistent_session_destroy(struct perf_persistent_session *session)
 {
 	WARN_ON_ONCE(session->nr_instances || session->nr_members);
 
-	/* First, so that the name is free again when the directory is gone. */
-	perf_persistent_name_remove(session->name);
-	kobject_del(&session->kobj);
+	perf_persistent_sysfs_remove(session);
 	hrtimer_cancel(&session->timer);
 	perf_persistent_registry_remove(session);
 	kobject_put(&session->kobj);
@@ -165,15 +163,15 @@ void perf_persistent_instance_finish(struct perf_persistent_instance *inst)
 
 /* Time to live */
 
-/* Give a session @ttl ns to live from now, or no limit with 0. */
-void perf_persistent_session_arm(struct perf_persistent_session *session, u64 ttl)
+/* Let a session live until @deadline, CLOCK_BOOTTIME in ns, or without limit for 0. */
+void perf_persistent_session_arm(struct perf_persistent_session *session, u64 deadline)
 {
 	lockdep_assert_held(&perf_persistent_mutex);
 
 	hrtimer_cancel(&session->timer);
-	session->deadline = ttl ? ktime_get_boottime_ns() + ttl : 0;
-	if (ttl)
-		hrtimer_start(&session->timer, ns_to_ktime(session->deadline), HRTIMER_MODE_ABS);
+	session->deadline = deadline;
+	if (deadline)
+		hrtimer_start(&session->timer, ns_to_ktime(deadline), HRTIMER_MODE_ABS);
 }
 
 /* The work has its own reference: the session may end while it is queued. */
@@ -267,7 +265,7 @@ struct perf_persistent_session *
 perf_persistent_session_create(const struct perf_persistent_detach *d)
 {
 	struct perf_persistent_session *session = session_alloc(d);
-	struct perf_persistent_name *name;
+	char name[PERF_PERSISTENT_NAME_MAX];
 	int err;
 
 	if (!session)
@@ -277,22 +275,12 @@ perf_persistent_session_create(const struct perf_persistent_detach *d)
 	if (err)
 		goto err_put;
 
-	name = perf_persistent_name_create(d->name, session->id, session->uid);
-	if (IS_ERR(name)) {
-		err = PTR_ERR(name);
-		goto err_remove;
-	}
-	session->name = name;
+	err = perf_persistent_name_compose(name, d->name, session->id, session->uid);
+	if (!err)
+		err = perf_persistent_sysfs_add(session, name);
+	if (!err)
+		return session;
 
-	err = perf_persistent_sysfs_add(session);
-	if (err)
-		goto err_name;
-
-	return session;
-
-err_name:
-	perf_persistent_name_remove(name);
-err_remove:
 	perf_persistent_registry_remove(session);
 err_put:
 	kobject_put(&session->kobj);

@@ -35,12 +35,12 @@
 
 /**
  * struct perf_persistent_change - arguments of SET
- * @set:     as user space gave it
+ * @set:     as user space gave it, but for the time to live, see perf_persistent_check_ttl()
  * @holder:  holder of the file, or NULL if the file cannot hold
  * @uid:     new owner
  * @gid:     new group
- * @chosen:  text of the new name
- * @name:    new name, or NULL, or an error; the old name after the swap
+ * @chosen:  as user space gave it
+ * @name:    new name
  * @filter:  text of the filter, or NULL
  * @filters: filters of the instances that get one
  * @mark:    text of the mark
@@ -51,7 +51,7 @@ struct perf_persistent_change {
 	kuid_t				uid;
 	kgid_t				gid;
 	char				chosen[PERF_PERSISTENT_NAME_MAX];
-	struct perf_persistent_name	*name;
+	char				name[PERF_PERSISTENT_NAME_MAX];
 	char				*filter;
 	struct list_head		filters;
 	char				mark[PERF_PERSISTENT_MARK_MAX];
@@ -164,16 +164,12 @@ static int set_security(struct perf_persistent_session *session)
 	return err;
 }
 
-static bool ends_sooner(struct perf_persistent_session *session, u64 ttl)
+static bool ends_sooner(struct perf_persistent_session *session, u64 deadline)
 {
-	u64 left;
-
 	guard(mutex)(&perf_persistent_mutex);
 
-	left = perf_persistent_session_time_left(session);
-
 	/* 0 is no limit. */
-	return ttl && (!left || ttl <= left);
+	return deadline && (!session->deadline || deadline <= session->deadline);
 }
 
 /*
@@ -319,7 +315,7 @@ static int set_session(struct perf_persistent_session *session, struct perf_pers
 		return -ESRCH;
 
 	if (set->flags & PERF_PERSISTENT_SET_NAME)
-		swap(session->name, c->name);
+		strscpy(session->name, c->name);
 	if (set->flags & PERF_PERSISTENT_SET_COMMITTED)
 		session->flags &= ~PERF_PERSISTENT_UNCOMMITTED;
 	if (set->flags & PERF_PERSISTENT_SET_UID)
@@ -418,9 +414,10 @@ static int change_locked(struct perf_persistent_session *session, struct perf_pe
 
 	err = check_change(session, c);
 	if (!err && (c->set.flags & PERF_PERSISTENT_SET_NAME)) {
+		err = perf_persistent_name_compose(c->name, c->chosen, session->id, session->uid);
 		/* The new name is visible from now on. */
-		c->name = perf_persistent_name_create(c->chosen, session->id, session->uid);
-		err = PTR_ERR_OR_ZERO(c->name);
+		if (!err)
+			err = perf_persistent_sysfs_rename(session, c->name);
 	}
 	if (err)
 		return err;
@@ -462,12 +459,6 @@ static int change_session(struct perf_persistent_session *session, struct perf_p
 
 	/* Without the mutex, as others may wait for it, and some callers may only hold. */
 	wait_for_reports(&c->set);
-
-	/* The old name, or the new one if it was not used */
-	if (!IS_ERR_OR_NULL(c->name)) {
-		perf_persistent_name_remove(c->name);
-		kfree(c->name);
-	}
 
 	return err;
 }

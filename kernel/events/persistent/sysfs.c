@@ -28,6 +28,7 @@
 #include "persistent.h"
 
 static struct kset *session_dirs;
+static struct kernfs_node *events_dir;
 static struct pmu perf_persistent_pmu;
 
 static struct perf_persistent_session *to_session(const struct kobject *kobj)
@@ -50,7 +51,7 @@ static struct perf_persistent_session *to_session(const struct kobject *kobj)
 	}										\
 	SESSION_ATTR(_name)
 
-SESSION_VALUE(name, "%s", session->name->text);
+SESSION_VALUE(name, "%s", session->name);
 SESSION_VALUE(uid, "%u", from_kuid_munged(current_user_ns(), session->uid));
 SESSION_VALUE(gid, "%u", from_kgid_munged(current_user_ns(), session->gid));
 SESSION_VALUE(mode, "%04o", session->mode);
@@ -141,7 +142,7 @@ static void session_release(struct kobject *kobj)
 {
 	struct perf_persistent_session *session = to_session(kobj);
 
-	kfree(session->name);
+	kernfs_put(session->event_kn);
 	kfree(session);
 }
 
@@ -162,7 +163,7 @@ static int session_uevent(const struct kobject *kobj, struct kobj_uevent_env *en
 {
 	guard(mutex)(&perf_persistent_mutex);
 
-	return add_uevent_var(env, "PERSISTENT_NAME=%s", to_session(kobj)->name->text);
+	return add_uevent_var(env, "PERSISTENT_NAME=%s", to_session(kobj)->name);
 }
 
 static const struct kset_uevent_ops session_uevent_ops = {
@@ -184,36 +185,31 @@ static void announce(struct perf_persistent_session *session, enum kobject_actio
 /* events/NAME */
 static ssize_t session_event_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct perf_persistent_name *name;
+	struct perf_persistent_session *session;
 
-	name = container_of(attr, struct perf_persistent_name, event_attr);
+	session = container_of(attr, struct perf_persistent_session, event_attr);
 
-	return sysfs_emit(buf, "id=0x%x\n", name->id);
+	return sysfs_emit(buf, "id=0x%x\n", session->id);
 }
 
-int perf_persistent_sysfs_add_name(struct perf_persistent_name *name)
+/* 0; -EEXIST if the name is taken; -ESRCH if the session has ended; or -ENOMEM */
+int perf_persistent_sysfs_rename(struct perf_persistent_session *session, const char *name)
 {
-	if (!session_dirs)
-		return -ENODEV;
+	int err = kernfs_rename(session->event_kn, events_dir, name);
 
-	sysfs_attr_init(&name->event_attr.attr);
-	name->event_attr.attr.name = name->text;
-	name->event_attr.attr.mode = 0444;
-	name->event_attr.show = session_event_show;
-
-	return sysfs_add_file_to_group(&perf_persistent_pmu.dev->kobj,
-				       &name->event_attr.attr, "events");
+	return err == -ENOENT ? -ESRCH : err;
 }
 
 /* Waits for readers, which take perf_persistent_mutex. */
-void perf_persistent_sysfs_remove_name(struct perf_persistent_name *name)
+void perf_persistent_sysfs_remove(struct perf_persistent_session *session)
 {
-	sysfs_remove_file_from_group(&perf_persistent_pmu.dev->kobj,
-				     &name->event_attr.attr, "events");
+	/* First, so that the name is free again when the directory is gone. */
+	kernfs_remove(session->event_kn);
+	kobject_del(&session->kobj);
 }
 
-/* Create the directory of a session that has its id and name. */
-int perf_persistent_sysfs_add(struct perf_persistent_session *session)
+/* Create the entries of a session that has its id. */
+int perf_persistent_sysfs_add(struct perf_persistent_session *session, const char *name)
 {
 	int err;
 
@@ -221,9 +217,26 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session)
 	if (!session_dirs)
 		return -ENODEV;
 
+	/* sysfs warns about a name that is taken, so begin with one that nobody can choose. */
+	snprintf(session->name, sizeof(session->name), "p%u", session->id);
+	sysfs_attr_init(&session->event_attr.attr);
+	session->event_attr.attr.name = session->name;
+	session->event_attr.attr.mode = 0444;
+	session->event_attr.show = session_event_show;
+	err = sysfs_add_file_to_group(&perf_persistent_pmu.dev->kobj,
+				      &session->event_attr.attr, "events");
+	if (err)
+		return err;
+	session->event_kn = sysfs_get_dirent(events_dir, session->name);
+
+	err = perf_persistent_sysfs_rename(session, name);
+	strscpy(session->name, name);
 	session->kobj.kset = session_dirs;
-	err = kobject_add(&session->kobj, NULL, "%u", session->id);
 	if (!err)
+		err = kobject_add(&session->kobj, NULL, "%u", session->id);
+	if (err)
+		kernfs_remove(session->event_kn);
+	else
 		announce(session, KOBJ_ADD);
 
 	return err;
@@ -313,8 +326,10 @@ static int __init registry_sysfs_init(void)
 	if (err)
 		return err;
 
-	session_dirs = kset_create_and_add("ids", &session_uevent_ops,
-					   &perf_persistent_pmu.dev->kobj);
+	events_dir = sysfs_get_dirent(perf_persistent_pmu.dev->kobj.sd, "events");
+	if (events_dir)
+		session_dirs = kset_create_and_add("ids", &session_uevent_ops,
+						   &perf_persistent_pmu.dev->kobj);
 
 	return session_dirs ? 0 : -ENOMEM;
 }

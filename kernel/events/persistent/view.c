@@ -507,13 +507,34 @@ static struct file *map_open(struct perf_event *event, int f_flags)
 	return file;
 }
 
+/*
+ * The event may have moved to another session since the rights were checked. If not, do not let
+ * the buffer move with the mapping of a user to whom only this session is delegated; see
+ * perf_persistent_buffer_pin().
+ */
+static int map_confirm(const struct perf_persistent_session *session, struct perf_buffer *rb)
+{
+	guard(mutex)(&rb->aux_mutex);
+
+	if (perfmon_capable())
+		return 0;
+	if (rb->nr_pins && rb->pin_session != session)
+		return -EACCES;
+	if (perf_persistent_is_delegated(session) ||
+	    !uid_eq(READ_ONCE(session->uid), current_euid()))
+		rb->was_shared = true;
+
+	return 0;
+}
+
 static int view_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct perf_persistent_view *view = file->private_data;
+	bool owns = view_owns(view);
 	struct file *map_file;
 	int err = 0;
 
-	if (!view_owns(view)) {
+	if (!owns) {
 		err = perf_persistent_may_map(view->holder.session, view->event, view->nr_joined);
 		if (err)
 			return err;
@@ -522,8 +543,6 @@ static int view_mmap(struct file *file, struct vm_area_struct *vma)
 	}
 	if (err && (vma->vm_flags & VM_WRITE))
 		return err;
-	if (!(vma->vm_flags & VM_WRITE))
-		vm_flags_clear(vma, VM_MAYWRITE);
 
 	/* Without FMODE_WRITE, perf_mmap() makes no buffer, as that would change the event. */
 	map_file = map_open(view->event, err ? O_RDONLY : O_RDWR);
@@ -534,7 +553,19 @@ static int view_mmap(struct file *file, struct vm_area_struct *vma)
 	vma_set_file(vma, map_file);
 	fput(map_file);
 
-	return perf_fops.mmap(map_file, vma);
+	err = perf_fops.mmap(map_file, vma);
+	if (err || owns)
+		return err;
+
+	/* The mapping keeps the event and its buffer together. */
+	err = map_confirm(view->holder.session, view->event->rb);
+	if (err) {
+		/* As perf_mmap() does on errors */
+		zap_vma(vma);
+		vma->vm_ops->close(vma);
+	}
+
+	return err;
 }
 
 static void view_show_fdinfo(struct seq_file *m, struct file *file)

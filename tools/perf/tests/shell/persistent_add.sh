@@ -702,6 +702,9 @@ test_refused() {
 	start_idle perf stat --persistent="$name" -i -e $call
 	must perf stat --persistent="$name-2" -a -e $call
 	must_fail "measures CPUs" perf persistent add --pid $$ "$name-2"
+	must perf stat --persistent="$name-3" -e mem:0x1000:w -p $$
+	must_fail "disclose the addresses" perf persistent add --pid 1 "$name-3"
+	stop "$name-3"
 	must_fail "measures CPUs" perf persistent drop --pid $$ "$name-2"
 	must_fail "does not follow children" perf persistent add --pid $$ --descendants "$name"
 	must_fail "does not measure process $$" perf persistent drop --pid "$idle,$$" "$name"

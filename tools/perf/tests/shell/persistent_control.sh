@@ -439,6 +439,16 @@ test_formats() {
 	finish
 }
 
+test_reader_consumes() {
+	begin "Who may read a session, but not control it, learns what consuming it needs"
+	can_be_nobody || return
+	must perf record --persistent="$name-2",discard,mode=0644 -a -e cpu-clock -F 9 -m 4
+	must_fail "cannot be consumed: owned by root; needs CAP_PERFMON, or the right w" \
+		as_nobody perf persistent flush -o "$agent" "$name-2"
+	stop "$name-2"
+	finish
+}
+
 test_openmetrics_of_tasks() {
 	begin "OpenMetrics has no time enabled for a task on one of several CPUs"
 	must perf record --persistent="$name-2" -e cpu-clock -p $$
@@ -603,6 +613,7 @@ test_mark
 test_read_all
 test_own_name
 test_formats
+test_reader_consumes
 test_openmetrics_of_tasks
 test_no_tracefs
 test_status

@@ -258,7 +258,7 @@ test_turn() {
 	wait_for [ ! -e "/proc/$second/fd/0" ] || { fail "it does not end"; kill -KILL "$second"; }
 	wait "$second" && fail "it succeeds"
 	second=
-	and_says "of session '$name' cannot be read: Interrupted system call"
+	and_says "of session '$name' cannot be consumed: Interrupted system call"
 	! grep -q "mmap" "$dir/out" || fail "it speaks of mmap: $(cat "$dir/out")"
 	kill -INT "$pid"
 	wait "$pid"

@@ -647,6 +647,8 @@ test_refused() {
 		perf record --persistent="$name" -e cpu-clock/no-overwrite/
 	must_fail "cannot be persistent: .*--per-thread" \
 		perf record --persistent="$name" -e cpu-clock/inherit/ --per-thread -p $$
+	must_fail "may not fit into -m 2, use -m 4 or more" \
+		perf record --persistent="$name" -a -e cpu-clock -m 2 --call-graph dwarf
 	exists "$name" && fail "something was started"
 	[ -e "$dir/x" ] && fail "a file was left"
 	finish

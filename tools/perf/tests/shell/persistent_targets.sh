@@ -239,6 +239,10 @@ test_command() {
 	perf stat --persistent="$name" -e $call -- perf bench syscall basic -l 500 > "$dir/out" 2>&1
 	read_is "$name" $call 500
 	must perf stat -x, -o "$dir/stat" --per-thread -e "persistent/$name/" true
+	must perf stat --persistent="$name-2" -a -e page-faults
+	must_fail "session '$name-2' measures CPUs" \
+		perf stat --per-thread -e "persistent/$name-2/" true
+	stop "$name-2"
 	must_succeed "counter stats for session '$name':" perf stat -e "persistent/$name/" true
 	stop "$name"
 	must perf record --persistent="$name" -e cpu-clock:u -- perf test -w noploop 1

@@ -176,11 +176,13 @@ void persistent_buffer__print_error(struct persistent_buffer *buffer, int err)
 	struct persistent_member *member = buffer->evsel->persistent;
 	char of[32], buf[STRERR_BUFSIZE];
 
-	pr_err("the buffer of %s of session '%s' cannot be read: %s\n",
+	pr_err("the buffer of %s of session '%s' cannot be %s: %s\n",
 	       persistent_buffer__of(buffer, of, sizeof(of)), member->name,
+	       buffer->consumes ? "consumed" : "read",
 	       err == -EOPNOTSUPP ?
 	       "it overwrites the oldest records; only discard sessions can be consumed" :
-	       persistent__strerror(member->id, err, buf, sizeof(buf)));
+	       persistent__strerror_right(member->id, buffer->consumes ? 'w' : 'r', err, buf,
+					  sizeof(buf)));
 }
 
 /*
@@ -309,10 +311,10 @@ static void persistent_buffer__copy(struct persistent_buffer *buffer, u64 from, 
 }
 
 /*
- * Keep whole records only: the last one may reach into overwritten data. Only the kernel
- * writes records, but the consumer of a discard buffer can move data_tail into the middle
- * of one, into data chosen by the measured tasks. Refuse that, so that nobody can forge
- * records in a file.
+ * Keep whole records only: the last one may reach into overwritten data, as does one that is
+ * larger than an overwrite buffer. Only the kernel writes records, but the consumer of a
+ * discard buffer can move data_tail into the middle of one, into data chosen by the measured
+ * tasks. Refuse that, so that nobody can forge records in a file.
  */
 static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 {
@@ -324,6 +326,8 @@ static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 		header = buffer->data + pos;
 		if (header->size < sizeof(*header) || header->size % sizeof(u64) ||
 		    !header->type || header->type >= PERF_RECORD_USER_TYPE_START) {
+			if (buffer->backward)
+				break;
 			pr_err("the buffer of %s holds an invalid record\n",
 			       persistent_buffer__of(buffer, of, sizeof(of)));
 			return -EBADMSG;

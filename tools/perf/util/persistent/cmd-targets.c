@@ -299,6 +299,12 @@ static int targets__add(struct targets *targets, bool descendants)
 	struct int_node *pid;
 	int err = targets__find_events(targets, descendants);
 
+	if (!err && task_events__have_addresses(&targets->events)) {
+		pr_err("no process can be added to session '%s': the kernel does not disclose the addresses of its breakpoints and probes\n",
+		       targets->name);
+		err = -EOPNOTSUPP;
+	}
+
 	intlist__for_each_entry(pid, targets->pids) {
 		if (err)
 			break;

@@ -7,9 +7,12 @@
 
 #include <errno.h>
 #include <string.h>
+#include <linux/kernel.h>
 #include <linux/list.h>
+#include <linux/log2.h>
 #include <linux/perf_event.h>
 #include <internal/cpumap.h>
+#include <internal/lib.h>
 #include "callchain.h"
 #include "debug.h"
 #include "evlist.h"
@@ -101,6 +104,20 @@ static const char *evsel__not_persistent(struct evsel *evsel, struct persistent_
 	return NULL;
 }
 
+/* A record that is larger than an overwrite buffer would overwrite its own header. */
+static int evsel__check_sample_size(struct evsel *evsel, struct record_opts *opts)
+{
+	u64 pages = DIV_ROUND_UP(evsel->core.attr.sample_stack_user, page_size) + 1;
+
+	if (!evsel->core.attr.sample_stack_user || !evsel->core.attr.write_backward ||
+	    opts->mmap_pages >= pages)
+		return 0;
+	pr_err("%s: a sample with %u bytes of stack may not fit into -m %u, use -m %lu or more\n",
+	       evsel__name(evsel), evsel->core.attr.sample_stack_user, opts->mmap_pages,
+	       roundup_pow_of_two(pages));
+	return -EINVAL;
+}
+
 static int persistent_start__check(struct persistent_start *start)
 {
 	struct evlist *evlist = start->evlist;
@@ -108,6 +125,8 @@ static int persistent_start__check(struct persistent_start *start)
 	const char *why;
 
 	evlist__for_each_entry(evlist, evsel) {
+		if (start->record && evsel__check_sample_size(evsel, start->record))
+			return -EINVAL;
 		why = evsel__not_persistent(evsel, start);
 		if (why) {
 			pr_err("%s cannot be persistent: %s\n", evsel__name(evsel), why);

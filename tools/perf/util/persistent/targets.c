@@ -16,6 +16,8 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include "perf-sys.h"
+#include "pmu.h"
+#include "pmus.h"
 #include "registry.h"
 
 /* The /proc directory of a task that has gone has no entries, even if the pid is reused. */
@@ -347,6 +349,20 @@ bool task_events__are_inherited(struct task_events *events)
 			return false;
 	}
 	return true;
+}
+
+/* The kernel does not disclose the addresses of breakpoints and probes. */
+bool task_events__have_addresses(struct task_events *events)
+{
+	for (int i = 0; i < events->nr; i++) {
+		u32 type = events->list[i].attr.type;
+		struct perf_pmu *pmu = perf_pmus__find_by_type(type);
+
+		if (type == PERF_TYPE_BREAKPOINT ||
+		    (pmu && (!strcmp(pmu->name, "kprobe") || !strcmp(pmu->name, "uprobe"))))
+			return true;
+	}
+	return false;
 }
 
 static int task_event__open(struct task_events *events, struct task_event *event, pid_t tid)

@@ -68,6 +68,7 @@ enum task_result {
 
 int task_events__init(struct task_events *events, u32 id);
 bool task_events__are_inherited(struct task_events *events);
+bool task_events__have_addresses(struct task_events *events);
 int task_events__add(struct task_events *events, struct target_process *process, pid_t tid);
 void task_events__undo(struct task_events *events);
 void task_events__exit(struct task_events *events);

@@ -706,6 +706,35 @@ TEST_F(siblings, view_of_what_is_elsewhere)
 	EXPECT_EQ(EACCES, errno);
 }
 
+/* Nor does it keep a mapping of it: until it is removed, the buffer can be in no other session. */
+TEST_F(siblings, mapping_of_what_is_elsewhere)
+{
+	struct perf_event_attr attr = sampling_attr(CLOCK);
+	size_t size = (1 + PAGES) * getpagesize();
+	int fd = event_open(&attr, -1, 0, -1, 0), id = DETACH(fd, .buffer_pages = PAGES);
+	void *own, *map;
+
+	ASSERT_LT(0, id);
+	ASSERT_EQ(0, session_mode(fd, 0644));
+	/* The owner may map it. */
+	own = mmap(NULL, size, PROT_READ, MAP_SHARED, reopen(id), 0);
+	ASSERT_NE(MAP_FAILED, own);
+	ASSERT_EQ(0, attach(fd));
+	id = DETACH(fd);
+	ASSERT_LT(0, id);
+
+	ASSERT_EQ(0, session_mode(fd, 0644));
+	ASSERT_EQ(0, become(USER));
+	map = mmap(NULL, size, PROT_READ, MAP_SHARED, reopen(id), 0);
+	ASSERT_NE(MAP_FAILED, map);
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, munmap(own, size));
+	ASSERT_EQ(0, attach(fd));
+	EXPECT_EQ(-EBUSY, DETACH(fd));
+	ASSERT_EQ(0, munmap(map, size));
+	EXPECT_LT(0, DETACH(fd));
+}
+
 /* Even CAP_PERFMON cannot add a buffer with events that the session's owner could not open. */
 TEST_F(siblings, in_a_buffer)
 {

@@ -282,6 +282,37 @@ TEST_F(task_access, ending)
 	EXPECT_TRUE(eventually(!registry_has(self->id)));
 }
 
+/* Nor can I extend it bit by bit, with times that were shorter than the rest when I asked. */
+TEST_F(task_access, ending_again_and_again)
+{
+	long long left, less = 60000;
+	__u64 latest, earliest;
+	char path[64];
+	int session, set = 0;
+
+	ASSERT_EQ(0, TELL(DUMPABLE, .value = 0));
+	session = open_session(self->id);
+	ASSERT_EQ(0, SET(session, .flags = PERF_PERSISTENT_SET_TTL, .ttl = 1000000000));
+	latest = now_ns() + 1000000000;
+	snprintf(path, sizeof(path), REGISTRY "/ids/%d/time_left", self->id);
+	for (;;) {
+		earliest = now_ns();
+		left = read_number(path);
+		if (left <= 2 * less)
+			break;
+		ASSERT_GE(latest, earliest + left) {
+			TH_LOG("extended %d times, by %llu ns", set, earliest + left - latest);
+		}
+		if (SET(session, .flags = PERF_PERSISTENT_SET_TTL, .ttl = left - less)) {
+			less += less / 4;
+		} else {
+			less -= less / 16;
+			set++;
+		}
+	}
+	EXPECT_LT(0, set);
+}
+
 /* I keep access to a target that exited while dumpable. */
 TEST_F(task_access, died_dumpable)
 {
