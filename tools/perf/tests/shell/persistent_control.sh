@@ -454,7 +454,8 @@ test_openmetrics_of_tasks() {
 	must perf record --persistent="$name-2" -e cpu-clock -p $$
 	must perf persistent read -A --openmetrics "$name-2"
 	and_says "^perf_persistent_running_seconds_total{.*,cpu=\"0\",pid=\"$$\"} "
-	grep -q "^perf_persistent_enabled_seconds_total" "$dir/out" && fail "it has: $(cat "$dir/out")"
+	grep -q "^perf_persistent_enabled_seconds_total" "$dir/out" &&
+		fail "it has: $(cat "$dir/out")"
 	must perf persistent read --openmetrics "$name-2"
 	and_says "^perf_persistent_enabled_seconds_total{"
 	stop "$name-2"

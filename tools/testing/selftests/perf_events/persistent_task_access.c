@@ -288,7 +288,7 @@ TEST_F(task_access, ending_again_and_again)
 	long long left, less = 60000;
 	__u64 latest, earliest;
 	char path[64];
-	int session, set = 0;
+	int session, err, set = 0;
 
 	ASSERT_EQ(0, TELL(DUMPABLE, .value = 0));
 	session = open_session(self->id);
@@ -303,12 +303,9 @@ TEST_F(task_access, ending_again_and_again)
 		ASSERT_GE(latest, earliest + left) {
 			TH_LOG("extended %d times, by %llu ns", set, earliest + left - latest);
 		}
-		if (SET(session, .flags = PERF_PERSISTENT_SET_TTL, .ttl = left - less)) {
-			less += less / 4;
-		} else {
-			less -= less / 16;
-			set++;
-		}
+		err = SET(session, .flags = PERF_PERSISTENT_SET_TTL, .ttl = left - less);
+		less += err ? less / 4 : -less / 16;
+		set += !err;
 	}
 	EXPECT_LT(0, set);
 }
