@@ -269,7 +269,7 @@ test_hand_over() {
 		sh -c "$(follow_until first)" > "$dir/first.out" 2>&1 &
 	first=$!
 	wait_for [ -e "$dir/first.ready" ] || fail "the first does not start"
-	must_fail "of session '$name' cannot be read: another process consumes its buffers" \
+	must_fail "of session '$name' cannot be consumed: another process consumes its buffers" \
 		perf persistent flush -o "$dir/log" "$name"
 	perf record -e "persistent/$name/" --consume -o "$dir/second" -- \
 		sh -c "$(follow_until second)" > "$dir/second.out" 2>&1 &
