@@ -246,8 +246,7 @@ struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 n
  * Returns 1 if perf_event::rb is pinned, 0 if there is no buffer, or
  * -EINVAL   not the size of the existing buffer, or a buffer that is written forward and
  *           overwritten
- * -EACCES   the buffer of another user, or an overwrite buffer that is or was mapped
- *           writable
+ * -EACCES   the buffer of another user, or an overwrite buffer that is mapped writable
  * -EBUSY    the buffer of another session, one that a delegated reader of a session
  *           has mapped, or a discard buffer with several writable mappings
  * -EPERM    no more memory can be locked
