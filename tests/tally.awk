@@ -8,6 +8,7 @@
 # label count as skipped.
 
 BEGIN {
+	unended = "unknown: ended in the middle"
 	while (baseline && (getline < baseline) > 0)
 		if ($1 == "*" || $1 == label) {
 			test = $2
@@ -49,7 +50,7 @@ function end(status) {
 }
 
 { sub(/\r$/, "") }
-/^<<< / { begin($2); next }
+/^<<< / { if (name != "") end(unended); begin($2); next }
 /^>>> / { if (name != "") end($3); next }
 name == "" { next }
 { text = text "    " $0 "\n" }
@@ -80,7 +81,7 @@ name == "" { next }
 
 END {
 	if (name != "")
-		end("unknown: ended in the middle")
+		end(unended)
 	count = split(expect, names, " ")
 	for (i = 1; i <= count; i++)
 		if (!(names[i] in done)) {

@@ -87,6 +87,10 @@ static inline unsigned int sized(unsigned int cmd, size_t size)
 		__VA_ARGS__							\
 	})
 
+/* FILTER(fd, "text"), FILTER(fd, "text", .member = 1, ...) */
+#define FILTER(fd, text, ...)	\
+	SET(fd, .flags = PERF_PERSISTENT_SET_FILTER, .filter = addr(text), ##__VA_ARGS__)
+
 static inline int detach(int fd)
 {
 	return event_ioctl(fd, PERF_EVENT_IOC_DETACH, NULL);
@@ -179,6 +183,24 @@ static inline __u64 total(int fd)
 	struct answer a;
 
 	return query(fd, &a) ? -1ULL : a.info.self.count;
+}
+
+/* The text of an event's filter */
+static inline const char *filter_of(int fd)
+{
+	static char text[256];
+	struct perf_persistent_query q = {
+		.filter		= addr(text),
+		.filter_size	= sizeof(text),
+	};
+	int err;
+
+	memset(text, 0, sizeof(text));
+	err = event_ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &q);
+	if (err)
+		snprintf(text, sizeof(text), "error %d", err);
+
+	return text;
 }
 
 /* Hold all instances of the session for as long as the file is open ... */

@@ -9,7 +9,6 @@
 
 /* A system call that nobody else makes, with a field that the test chooses */
 #define GETSID_ID	"/sys/kernel/tracing/events/syscalls/sys_enter_getsid/id"
-#define FUNCTION_ID	"/sys/kernel/tracing/events/ftrace/function/id"
 #define N		100
 #define ROUNDS		20
 #define TOO_LONG	65537
@@ -18,9 +17,6 @@
 enum { HERE, THERE, SECOND, NO_TRACEPOINT, INSTANCES };
 
 static const __u32 members[INSTANCES] = { 0, 0, 1, 2 };
-
-/* A member that only one test adds */
-#define FUNCTIONS	3
 
 /* The count of the test's calls: N with 1, 2 * N with 2 */
 enum { NONE = 0, ONES = N, TWOS = 2 * N, BOTH = 3 * N };
@@ -42,28 +38,7 @@ static struct perf_event_attr getsid_attr(void)
 	return attr;
 }
 
-/* FILTER(fd, "text"), FILTER(fd, "text", .member = 1, ...) */
-#define FILTER(fd, text, ...)	\
-	SET(fd, .flags = PERF_PERSISTENT_SET_FILTER, .filter = addr(text), ##__VA_ARGS__)
-
 #define FILTER_OR(flag)	(PERF_PERSISTENT_SET_FILTER | PERF_PERSISTENT_SET_##flag)
-
-static const char *filter_of(int fd)
-{
-	static char text[256];
-	struct perf_persistent_query q = {
-		.filter		= addr(text),
-		.filter_size	= sizeof(text),
-	};
-	int err;
-
-	memset(text, 0, sizeof(text));
-	err = event_ioctl(fd, PERF_EVENT_IOC_QUERY_PERSISTENT, &q);
-	if (err)
-		snprintf(text, sizeof(text), "error %d", err);
-
-	return text;
-}
 
 FIXTURE(filter)
 {
@@ -218,27 +193,6 @@ TEST_F(filter, bad_text)
 	EXPECT_COUNTS(ONES, ONES, ONES);
 	EXPECT_FILTERS("pid == 1");
 	free(too_long);
-}
-
-/* A function event keeps its filter elsewhere: any filter is refused, also an empty one. */
-TEST_F(filter, of_functions)
-{
-	struct perf_event_attr attr = event_attr(TRACEPOINT);
-	int fd;
-
-	if (access(FUNCTION_ID, R_OK))
-		SKIP(return, "this kernel does not trace functions");
-
-	attr.config = read_number(FUNCTION_ID);
-	attr.disabled = 1;
-	fd = event_open(&attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, FILTER(self->view, "pid == 1"));
-	ASSERT_EQ(self->id, DETACH(fd, .id = self->id, .member = FUNCTIONS));
-	EXPECT_EQ(-EINVAL, FILTER(self->view, ""));
-	EXPECT_EQ(-EINVAL, FILTER(self->view, "", .member = FUNCTIONS + 1));
-	EXPECT_EQ(-EINVAL, FILTER(self->view, "ip == 0"));
-	EXPECT_FILTERS("pid == 1");
 }
 
 /* The same with an address that cannot be read. */
