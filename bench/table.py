@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Make the table and the plot of the figures that bench/run measured: bench/table.py FOLDER
 
-Writes results.md and results.svg beside this file and the table into the README, and
-prints it. Fails if a row is not what it must be and has no reason in REASONS.
+Writes results.md and results.svg beside this file, and prints the table. Fails if a row is not what it must be and has no reason in REASONS.
 """
 import pathlib
 import re
@@ -13,7 +12,6 @@ from plot import plot
 
 HERE = pathlib.Path(__file__).parent
 TOP = HERE.parent
-README = TOP / "README.md"
 SAME = 1.001
 
 # Functions of the hot paths that a fix of the base changes, and those that inline them
@@ -23,18 +21,16 @@ FIXED = {"do_perf_sw_event", "___perf_sw_event", "__perf_sw_event", "__perf_tp_e
 INSTANCE = "detach + attach an instance / perf_event_open + close"
 QUERY = "read 22 members on 64 tasks, by one descriptor / by 1,408 that are open"
 ADD = "perf persistent add of a process of 1,000 threads / perf stat -p of it"
-ID = "detach + attach an id, with sysfs / perf_event_open + close"
+ID = "make and end a session, with sysfs / perf_event_open + close"
 OPEN = "perf_event_open + close / of the base"
 REOPEN = "reopen + close / eventfd + close"
 REOPEN_OPEN = "reopen + close / perf_event_open + close"
-ID_BYTES = "memory of the registry for an id, with sysfs"
 HOT = "more instructions in functions of the hot paths, with the feature, but for a fix"
 SNAPSHOT = "snapshot of a full buffer, dump / perf record on SIGUSR2"
-CODE = "more code than the base's"
+CODE = "code added to the base"
 NEW_LINES = "lines of the kernel's new files"
 OLD_LINES = "lines added to its other files, without the fixes"
-HOOKS = "calls of perf_persistent_*() in core.c"
-SYMBOLS = "what is static in core.c no more"
+SYMBOLS = "functions and data of core.c that are no longer static"
 
 # Row: why it cannot be what it must be
 REASONS = {
@@ -57,7 +53,6 @@ REASONS = {
            "takes about 900; read() of a count takes about 770.",
     ADD: "Each thread is opened twice, since only a pass that finds no new threads shows that all are "
          "there, and looked up before and after that, since its pid may be reused meanwhile.",
-    ID_BYTES: "The numbers of members and of instances are in an xarray each, with nodes of 576 bytes.",
     HOT: "In event_sched_out(), where an event has disabled itself; others do not execute them.",
     CODE: "About 2,100 are fixes and preparations of the base, which are there without the feature as "
           "well. Of the rest, tracepoints take about 3,600; with -Os the new files are a seventh smaller. "
@@ -74,11 +69,6 @@ REASONS = {
                "accounting that are moved into functions to share them with the registry. 390 in "
                "internal.h are declarations, inline hooks, and empty ones for a kernel without the "
                "feature. 90 read and copy filters of tracepoints.",
-    HOOKS: "Five are for buffers and their mappings, which are pinned without a mapping and must not "
-           "become writable. Four park events of an offline CPU, which must stay while hotplug removes "
-           "the others. Four are for fork and exit, and five for opening, reopening, closing, "
-           "freeing and ioctl(). In addition there are nine calls of perf_event_stands_still(), "
-           "_is_parked() and _defer().",
     SYMBOLS: "The registry enables, disables, reads, installs and removes events with the functions that "
              "ioctl(), read() and perf_event_open() have for it, rather than with copies of them.",
 }
@@ -182,8 +172,8 @@ def deviation(first, second):
 
 
 def hot_paths(table, base, ours):
-    table.heading("instructions", "here", "beside", "ratio", "must be", "is it")
-    hot = (("sample", "a tracepoint sample written"), ("wakeup", "one that wakes, but nobody waits"),
+    table.heading("instructions", "here", "beside", "ratio", "must be", "met")
+    hot = (("sample", "a tracepoint sample written"), ("wakeup", "one that wakes readers, but nobody waits"),
            ("overflow", "a hardware overflow handled"),
            ("switch1", "a context switch with 1 event"), ("switch8", "a context switch with 8 events"))
     for name, what in hot:
@@ -204,8 +194,8 @@ def registry(table, base, ours):
     table.ratio(INSTANCE, ours["instance-1"], ours["open"], 0.3)
     table.ratio(ID, ours["id-1"], ours["open"], 2)
     for name, what in (("reopen", "reopen + close"), ("instance", "detach + attach an instance"),
-                       ("id", "detach + attach an id, with sysfs")):
-        table.ratio(f"{what}, at 4,096 ids / at 1", ours[f"{name}-4096"], ours[f"{name}-1"], 1.05)
+                       ("id", "make and end a session, with sysfs")):
+        table.ratio(f"{what}, with 4,096 sessions / with 1", ours[f"{name}-4096"], ours[f"{name}-1"], 1.05)
     table.ratio("join a session of 50,000 instances / of 10", ours["join-50000"], ours["join-10"], 1.5)
     table.ratio(SNAPSHOT,
                 ours["persistent-snapshot"], base["today-snapshot"], 0.8)
@@ -218,14 +208,14 @@ def registry(table, base, ours):
 
 
 def lists(table, ours):
-    table.heading("time of `perf persistent list`", "is", "must be", "is it")
+    table.heading("time of `perf persistent list`", "is", "must be", "met")
     for sessions, instances, most in ((1000, 2, 400), (300, 64, 500)):
         table.most(f"{sessions:,} sessions of {instances} instances",
                    ours[f"list-{sessions}-of-{instances}"] / 1e6, most, " ms")
 
 
 def counts(table, ours):
-    table.heading("", "is", "must be", "is it")
+    table.heading("", "is", "must be", "met")
     if "wrong-views" in ours:
         table.most("of 20 views, those that count something else or not all the time", ours["wrong-views"], 0)
     table.most("calls that read 22 members on 64 tasks", ours["query-calls"], 1)
@@ -241,9 +231,9 @@ def counts(table, ours):
 
 
 def sizes(table, ours, objects, functions, series):
-    table.heading("size", "is", "must be", "is it")
+    table.heading("size", "is", "must be", "met")
     table.most("memory of the registry for an instance", ours["instance-bytes"], 512, " B")
-    table.most(ID_BYTES, ours["id-bytes"], 4096, " B")
+    table.most("memory of the registry for a session, with sysfs", ours["id-bytes"], 4096, " B")
     table.most("struct perf_event grows by", objects["event-grown"], 24, " B")
     table.most("members of the base's that are elsewhere in it", objects["event-moved"], 0)
     table.most(CODE, objects["ours"] - objects["base"], 16384, " B")
@@ -254,7 +244,7 @@ def sizes(table, ours, objects, functions, series):
     new, added, hooks, symbols = series
     table.most(NEW_LINES, new, 3000)
     table.most(OLD_LINES, added, 700)
-    table.most(HOOKS, hooks, 14)
+    table.most("calls of perf_persistent_*() in core.c", hooks, 14)
     table.most(SYMBOLS, len(symbols), 10)
 
 
@@ -268,7 +258,7 @@ def make_table(figures, objects, functions, series):
     lists(table, ours)
     sizes(table, ours, objects, functions, series)
 
-    table.heading("a minute of a session that nobody reads", "here", "perf record", "must be", "is it")
+    table.heading("a minute of a session that nobody reads", "here", "perf record", "must be", "met")
     for name, what, unit in (("processes", "processes", 1), ("wakeups", "wake-ups", 1),
                              ("resident", "memory of processes, KiB", 1024)):
         figure = ours[f"persistent-{name}"]
@@ -280,7 +270,7 @@ def make_table(figures, objects, functions, series):
 def footnotes(table, figures, again, functions, symbols):
     yield from (f"\n[{nr}] {note}" for nr, note in enumerate(table.notes, 1))
     most, what = deviation(figures, again)
-    yield f"\nA second run gave the same within {most * 100:.2g} % (that much: {what})."
+    yield f"\nA second run differed by at most {most * 100:.2g} % (in {what})."
     for kernel, where in (("ours", "with"), ("off", "without")):
         changed = ", ".join(f"`{name}` {old} → {new}" for name, old, new in functions[kernel])
         yield (f"\nFunctions of the hot paths that are not the base's {where} the feature, "
@@ -300,9 +290,6 @@ def main():
     (HERE / "results.md").write_text("<!-- SPDX-License-Identifier: GPL-2.0; made by make bench -->\n"
                                      f"# What it costs\n{text}{HOW}\n![The same as a plot](results.svg)\n")
     (HERE / "results.svg").write_text(plot(figures["base"], figures["ours"]))
-    readme = re.sub(r"(<!-- make bench -->\n).*(<!-- end -->)", lambda m: m[1] + "\n".join(table.lines[1:]) +
-                    "\n" + m[2], README.read_text(), flags=re.S)
-    README.write_text(readme)
     print(text)
     sys.exit(table.failed)
 

@@ -267,11 +267,11 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 {
 	int err;
 
+	if (perfmon_capable())
+		return perf_persistent_allow(READ_ONCE(session->needs));
+
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
 		return -EACCES;
-
-	if (perfmon_capable())
-		return session_allow(session);
 
 	/* For example, an instance that was attached goes on writing to the shared buffer. */
 	err = perf_persistent_may_share(event, session);

@@ -251,18 +251,11 @@ static int join_session(struct perf_persistent_session *session,
 			const struct perf_persistent_detach *d)
 {
 	struct perf_event *event = inst->event;
-	u32 nr;
 	int err;
 
 	lockdep_assert_held(&session->control);
 
-	/* With @control held, nobody else takes these numbers. */
-	nr = session->next_instance;
-	err = xa_reserve(&session->instances, nr, GFP_KERNEL_ACCOUNT);
-	if (!err)
-		err = xa_reserve(&session->members, d->args.member, GFP_KERNEL_ACCOUNT);
-	if (!err)
-		err = detach_locked(session, inst, rb, d);
+	err = detach_locked(session, inst, rb, d);
 	if (err) {
 		/*
 		 * This may free events that were redirected to the buffer. Meanwhile the
@@ -270,8 +263,6 @@ static int join_session(struct perf_persistent_session *session,
 		 */
 		if (inst->rb)
 			perf_persistent_buffer_unpin(event, inst->rb);
-		xa_release(&session->instances, nr);
-		xa_release(&session->members, d->args.member);
 		return err;
 	}
 

@@ -18,7 +18,6 @@
 #include <linux/sysfs.h>
 #include <linux/uidgid.h>
 #include <linux/workqueue.h>
-#include <linux/xarray.h>
 
 #include "../internal.h"
 
@@ -55,12 +54,14 @@
 
 /**
  * struct perf_persistent_member - one event of a session, on all its targets
+ * @entry:	  in perf_persistent_session::members
  * @nr:		  number within the session
  * @nr_instances: instances that refer to it; the last one frees it
  * @attr:	  attr as the event was opened
  * @label:	  event text, or empty
  */
 struct perf_persistent_member {
+	struct list_head		entry;
 	u32				nr;
 	u32				nr_instances;
 	struct perf_event_attr		attr;
@@ -75,8 +76,7 @@ struct perf_persistent_member {
  * @event_kn:	   the same, which SET renames
  * @instances:	   struct perf_persistent_instance by number
  * @keys:	   struct perf_persistent_instance by key
- * @members:	   struct perf_persistent_member by number
- * @nr_members:	   of @members
+ * @members:	   struct perf_persistent_member in the order of their numbers
  * @nr_instances:  0 before the first and after the last one; lookups fail then
  * @nr_unfinished: instances that are not finished, at first the one to come; the
  *		   last one ends the session
@@ -103,10 +103,9 @@ struct perf_persistent_member {
  */
 struct perf_persistent_session {
 	struct kobject			kobj;
-	struct xarray			instances;
+	struct rb_root			instances;
 	struct rb_root			keys;
-	struct xarray			members;
-	u32				nr_members;
+	struct list_head		members;
 	u32				nr_instances;
 	refcount_t			nr_unfinished;
 	u32				next_instance;
@@ -192,7 +191,8 @@ static_assert(sizeof(struct perf_persistent_key) == 2 * sizeof(void *) + 2 * siz
 
 /**
  * struct perf_persistent_instance - a perf event that the registry keeps
- * @node:	   in perf_persistent_session::keys, unless a newer instance has replaced it
+ * @nr_node:	   in perf_persistent_session::instances
+ * @key_node:	   in perf_persistent_session::keys, unless a newer instance has replaced it
  * @rcu:	   for kfree_rcu(), when it is in no session
  * @key:	   what it measures; @event has a reference to the target
  * @session:	   its session
@@ -212,9 +212,10 @@ static_assert(sizeof(struct perf_persistent_key) == 2 * sizeof(void *) + 2 * siz
  */
 struct perf_persistent_instance {
 	union {
-		struct rb_node		node;
+		struct rb_node		nr_node;
 		struct rcu_head		rcu;
 	};
+	struct rb_node			key_node;
 	struct perf_persistent_key	key;
 	struct perf_persistent_session	*session;
 	struct perf_persistent_member	*member;
@@ -282,9 +283,13 @@ struct perf_persistent_session *perf_persistent_session_of(struct perf_event *ev
 int perf_persistent_registry_add(struct perf_persistent_session *session);
 void perf_persistent_registry_remove(struct perf_persistent_session *session);
 u64 perf_persistent_session_time_left(const struct perf_persistent_session *session);
+struct perf_persistent_member *
+perf_persistent_member_lookup(struct perf_persistent_session *session, u32 nr);
 struct perf_persistent_instance *
 perf_persistent_instance_lookup(struct perf_persistent_session *session,
 				const struct perf_persistent_key *key);
+struct perf_persistent_instance *
+perf_persistent_instance_from(struct perf_persistent_session *session, u32 nr);
 struct perf_event *
 perf_persistent_get_next(struct perf_persistent_session *session, u32 member, u32 *nr);
 int perf_persistent_instance_link(struct perf_persistent_session *session,

@@ -97,17 +97,57 @@ static bool is_same_event(const struct perf_persistent_member *member,
 	       (!*new->label || !strcmp(member->label, new->label));
 }
 
+/* Find the member with this number, or NULL */
+struct perf_persistent_member *
+perf_persistent_member_lookup(struct perf_persistent_session *session, u32 nr)
+{
+	struct perf_persistent_member *member;
+
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	list_for_each_entry(member, &session->members, entry) {
+		if (member->nr == nr)
+			return member;
+	}
+
+	return NULL;
+}
+
+static void add_member(struct perf_persistent_session *session, struct perf_persistent_member *new)
+{
+	struct list_head *next;
+
+	list_for_each(next, &session->members) {
+		if (list_entry(next, struct perf_persistent_member, entry)->nr > new->nr)
+			break;
+	}
+	list_add_tail(&new->entry, next);
+}
+
 /* Instances */
+
+#define from_nr_node(node)	rb_entry_safe(node, struct perf_persistent_instance, nr_node)
+#define from_key_node(node)	rb_entry_safe(node, struct perf_persistent_instance, key_node)
 
 static int key_cmp(const void *key, const struct rb_node *node)
 {
-	return memcmp(key, &rb_entry(node, struct perf_persistent_instance, node)->key,
-		      sizeof(struct perf_persistent_key));
+	return memcmp(key, &from_key_node(node)->key, sizeof(struct perf_persistent_key));
 }
 
 static bool key_less(struct rb_node *a, const struct rb_node *b)
 {
-	return key_cmp(&rb_entry(a, struct perf_persistent_instance, node)->key, b) < 0;
+	return key_cmp(&from_key_node(a)->key, b) < 0;
+}
+
+static bool nr_less(struct rb_node *a, const struct rb_node *b)
+{
+	return from_nr_node(a)->nr < from_nr_node(b)->nr;
+}
+
+/* All from number *@nr on are equal, so rb_find_first() finds the first of them. */
+static int from_cmp(const void *nr, const struct rb_node *node)
+{
+	return from_nr_node(node)->nr < *(const u32 *)nr;
 }
 
 /* Find the instance with this key, or NULL */
@@ -117,8 +157,16 @@ perf_persistent_instance_lookup(struct perf_persistent_session *session,
 {
 	lockdep_assert_held(&perf_persistent_mutex);
 
-	return rb_entry_safe(rb_find(key, &session->keys, key_cmp),
-			     struct perf_persistent_instance, node);
+	return from_key_node(rb_find(key, &session->keys, key_cmp));
+}
+
+/* Find the first instance from number @nr on, or NULL */
+struct perf_persistent_instance *
+perf_persistent_instance_from(struct perf_persistent_session *session, u32 nr)
+{
+	lockdep_assert_held(&perf_persistent_mutex);
+
+	return from_nr_node(rb_find_first(&nr, &session->instances, from_cmp));
 }
 
 /* Get the next event from instance *@nr on, for put_event(), or NULL */
@@ -126,14 +174,12 @@ struct perf_event *perf_persistent_get_next(struct perf_persistent_session *sess
 					    u32 *nr)
 {
 	struct perf_persistent_instance *inst;
-	unsigned long from;
 
 	for (;;) {
 		cond_resched();
 		guard(mutex)(&perf_persistent_mutex);
 
-		from = *nr;
-		inst = xa_find(&session->instances, &from, ULONG_MAX, XA_PRESENT);
+		inst = perf_persistent_instance_from(session, *nr);
 		if (!inst)
 			return NULL;
 		*nr = inst->nr + 1;
@@ -158,8 +204,7 @@ static bool is_counting(const struct perf_persistent_instance *inst)
 
 /*
  * Add a new instance to its session; lookups find it from now on. Its member is new, and is freed
- * if the session has it already. The caller has reserved entries in
- * perf_persistent_session::instances and ::members.
+ * if the session has it already.
  *
  * An older instance with the same key may no longer count for the task itself, but maybe for
  * its children. The new instance replaces it in the tree of keys then, and the older one can
@@ -171,7 +216,7 @@ static bool is_counting(const struct perf_persistent_instance *inst)
 int perf_persistent_instance_link(struct perf_persistent_session *session,
 				  struct perf_persistent_instance *inst)
 {
-	struct perf_persistent_member *member = xa_load(&session->members, inst->member->nr);
+	struct perf_persistent_member *member;
 	struct perf_event *event = inst->event;
 	struct perf_persistent_instance *ended;
 
@@ -186,6 +231,7 @@ int perf_persistent_instance_link(struct perf_persistent_session *session,
 	ended = perf_persistent_instance_lookup(session, &inst->key);
 	if (ended && (!inst->key.task || is_counting(ended)))
 		return -EEXIST;
+	member = perf_persistent_member_lookup(session, inst->member->nr);
 	if (member && !is_same_event(member, inst->member))
 		return -EINVAL;
 
@@ -193,21 +239,20 @@ int perf_persistent_instance_link(struct perf_persistent_session *session,
 		swap(inst->member, member);
 		kfree(member);
 	} else {
-		xa_store(&session->members, inst->member->nr, inst->member, GFP_NOWAIT);
-		session->nr_members++;
+		add_member(session, inst->member);
 	}
 	if (ended) {
-		rb_replace_node(&ended->node, &inst->node, &session->keys);
-		RB_CLEAR_NODE(&ended->node);
+		rb_replace_node(&ended->key_node, &inst->key_node, &session->keys);
+		RB_CLEAR_NODE(&ended->key_node);
 	} else {
-		rb_add(&inst->node, &session->keys, key_less);
+		rb_add(&inst->key_node, &session->keys, key_less);
 	}
 
 	inst->session = session;
 	inst->member->nr_instances++;
 	inst->nr = session->next_instance;
 	WRITE_ONCE(session->next_instance, inst->nr + 1);
-	xa_store(&session->instances, inst->nr, inst, GFP_NOWAIT);
+	rb_add(&inst->nr_node, &session->instances, nr_less);
 	session->nr_instances++;
 	if (inst->nr)
 		refcount_inc(&session->nr_unfinished);
@@ -231,14 +276,13 @@ static void unlink_instance(struct perf_persistent_instance *inst)
 	lockdep_assert_held(&perf_persistent_mutex);
 
 	WRITE_ONCE(inst->event->persistent->instance, NULL);
-	if (!RB_EMPTY_NODE(&inst->node))
-		rb_erase(&inst->node, &session->keys);
-	xa_erase(&session->instances, inst->nr);
+	if (!RB_EMPTY_NODE(&inst->key_node))
+		rb_erase(&inst->key_node, &session->keys);
+	rb_erase(&inst->nr_node, &session->instances);
 	session->nr_instances--;
 	inst->member = NULL;
 	if (!--member->nr_instances) {
-		xa_erase(&session->members, member->nr);
-		session->nr_members--;
+		list_del(&member->entry);
 		kfree(member);
 	}
 }

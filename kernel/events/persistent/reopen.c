@@ -39,16 +39,18 @@ static struct perf_persistent_instance *choose(struct perf_persistent_session *s
 {
 	const struct perf_persistent_key key = { .task = task, .cpu = cpu };
 	u32 nr = config >> PERF_PERSISTENT_INSTANCE_SHIFT;
-	unsigned long first = 0;
+	struct perf_persistent_instance *inst;
 
-	if (nr)
-		return xa_load(&session->instances, nr - 1);
+	if (nr) {
+		inst = perf_persistent_instance_from(session, nr - 1);
+		return inst && inst->nr == nr - 1 ? inst : NULL;
+	}
 	if (task || cpu != -1)
 		return perf_persistent_instance_lookup(session, &key);
 	if (session->nr_instances > 1)
 		return ERR_PTR(-EINVAL);
 
-	return xa_find(&session->instances, &first, ULONG_MAX, XA_PRESENT);
+	return perf_persistent_instance_from(session, 0);
 }
 
 static struct perf_event *get_event(struct perf_persistent_session *session, u64 config,
@@ -111,26 +113,30 @@ static void tolerate(struct perf_event_attr *attr)
  */
 static int check_attr(const struct perf_event_attr *attr, struct perf_event *event, bool delegated)
 {
-	struct perf_event_attr asked = *attr, has = event->persistent->attr;
-	const u64 *a = (const u64 *)&asked, *h = (const u64 *)&has;
+	struct perf_event_attr asked = *attr, scrubbed, *has = &event->persistent->attr;
+	const u64 *a = (const u64 *)&asked, *h;
 	/* In the word with the single bits, each bit may be 0. */
 	const u32 bits = offsetof(struct perf_event_attr, read_format) / sizeof(u64) + 1;
 
 	BUILD_BUG_ON(sizeof(asked) % sizeof(u64));
 
 	/* The comparison must not tell more than QUERY does. */
-	if (delegated)
-		perf_persistent_scrub_attr(&has, event->tp_event);
+	if (delegated) {
+		scrubbed = *has;
+		perf_persistent_scrub_attr(&scrubbed, event->tp_event);
+		has = &scrubbed;
+	}
+	h = (const u64 *)has;
 
 	if ((attr->read_format & PERF_FORMAT_GROUP) && !READ_ONCE(event->nr_siblings))
 		return -EINVAL;
 
 	tolerate(&asked);
-	asked.type = has.type;
-	asked.size = has.size;
-	asked.config = has.config;
-	asked.read_format = has.read_format;
-	asked.disabled = has.disabled;
+	asked.type = has->type;
+	asked.size = has->size;
+	asked.config = has->config;
+	asked.read_format = has->read_format;
+	asked.disabled = has->disabled;
 
 	for (u32 i = 0; i < sizeof(asked) / sizeof(u64); i++) {
 		if (a[i] && a[i] != h[i] && (i != bits || a[i] & ~h[i]))

@@ -137,7 +137,7 @@ void perf_persistent_instance_free(struct perf_persistent_instance *inst)
 /* End a session without instances; waits for readers of sysfs, which take the mutex. */
 void perf_persistent_session_destroy(struct perf_persistent_session *session)
 {
-	WARN_ON_ONCE(session->nr_instances || session->nr_members);
+	WARN_ON_ONCE(session->nr_instances || !list_empty(&session->members));
 
 	perf_persistent_sysfs_remove(session);
 	hrtimer_cancel(&session->timer);
@@ -235,9 +235,9 @@ static struct perf_persistent_session *session_alloc(const struct perf_persisten
 		return NULL;
 
 	kobject_init(&session->kobj, &perf_persistent_session_ktype);
-	xa_init_flags(&session->instances, XA_FLAGS_ACCOUNT);
-	xa_init_flags(&session->members, XA_FLAGS_ACCOUNT);
+	session->instances = RB_ROOT;
 	session->keys = RB_ROOT;
+	INIT_LIST_HEAD(&session->members);
 	refcount_set(&session->nr_unfinished, 1);
 	INIT_WORK(&session->expire, session_expire);
 	hrtimer_setup(&session->timer, session_timer, CLOCK_BOOTTIME, HRTIMER_MODE_ABS);

@@ -205,7 +205,7 @@ static int check_member(struct perf_persistent_session *session,
 	if (!perf_persistent_session_lives(session))
 		return -ESRCH;
 
-	return !set->member || xa_load(&session->members, set->member - 1) ? 0 : -ENOENT;
+	return !set->member || perf_persistent_member_lookup(session, set->member - 1) ? 0 : -ENOENT;
 }
 
 /*

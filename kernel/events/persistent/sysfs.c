@@ -57,7 +57,7 @@ SESSION_VALUE(gid, "%u", from_kgid_munged(current_user_ns(), session->gid));
 SESSION_VALUE(mode, "%04o", session->mode);
 SESSION_VALUE(age, "%llu", ktime_get_boottime_ns() - session->created);
 SESSION_VALUE(time_left, "%llu", perf_persistent_session_time_left(session));
-SESSION_VALUE(members, "%u", session->nr_members);
+SESSION_VALUE(members, "%zu", list_count_nodes(&session->members));
 SESSION_VALUE(instances, "%u", session->nr_instances);
 SESSION_VALUE(buffer_bytes, "%llu", (u64)atomic_long_read(&session->nr_pages) << PAGE_SHIFT);
 
@@ -65,12 +65,11 @@ static ssize_t types_show(struct kobject *kobj, struct kobj_attribute *attr, cha
 {
 	struct perf_persistent_session *session = to_session(kobj);
 	const struct perf_persistent_member *member;
-	unsigned long nr;
 	ssize_t len = 0;
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	xa_for_each(&session->members, nr, member)
+	list_for_each_entry(member, &session->members, entry)
 		len += sysfs_emit_at(buf, len, "%u:0x%llx\n", member->attr.type,
 				     member->attr.config);
 

@@ -212,7 +212,7 @@ test_counters() {
 	must_fail "cannot be used together" perf persistent list -v -x,
 	if perf stat -x, -a -e cycles true 2>&1 | grep -q '^[0-9]'
 	then
-		must_succeed "^CPU  HELD  FREE  PMU$" perf persistent list --counters
+		must_succeed "^CPU  USED  FREE  PMU$" perf persistent list --counters
 		and_says "^  0  "
 		all_counters
 		if { echo 0 > $cpu1; } 2> /dev/null

@@ -593,7 +593,7 @@ int persistent_cmd__list(int argc, const char **argv, const char * const usage[]
 		OPT_STRING('x', "field-separator", &print.separator, "separator",
 			   "print a line for each session, with the fields separated by this"),
 		OPT_BOOLEAN(0, "counters", &counters,
-			    "show how many hardware counters sessions hold, and how many are free"),
+			    "show how many hardware counters sessions use, and how many are free"),
 		OPT_END()
 	};
 

@@ -72,7 +72,7 @@ static int pmu__count_free(struct perf_pmu *pmu, int cpu)
 
 struct counters {
 	int	nr_cpus;
-	int	*held;
+	int	*used;
 	int	tasks;
 	bool	titles;
 };
@@ -95,7 +95,7 @@ static void counters__add_member(struct counters *counters, struct persistent_in
 		else if (instance->pid != -1)
 			counters->tasks++;
 		else if (instance->cpu >= 0 && instance->cpu < counters->nr_cpus)
-			counters->held[instance->cpu]++;
+			counters->used[instance->cpu]++;
 	}
 	if (never)
 		printf("%s, id %u: %s never had a counter in %d of %d instances\n", info->name,
@@ -157,9 +157,9 @@ static int counters__print_cpu(struct counters *counters, struct perf_pmu *pmu, 
 	if (nr_free < 0)
 		return counters__strerror(pmu->name, cpu, nr_free);
 	if (!counters->titles)
-		printf("CPU  HELD  FREE  PMU\n");
+		printf("CPU  USED  FREE  PMU\n");
 	counters->titles = true;
-	printf("%3d  %4d  %4d  %s\n", cpu, cpu < counters->nr_cpus ? counters->held[cpu] : 0,
+	printf("%3d  %4d  %4d  %s\n", cpu, cpu < counters->nr_cpus ? counters->used[cpu] : 0,
 	       nr_free, pmu->name);
 	return 0;
 }
@@ -188,16 +188,16 @@ int list__counters(u32 *ids, int nr)
 	struct counters counters = { .nr_cpus = cpu__max_cpu().cpu };
 	int err, refused = 0;
 
-	counters.held = calloc(counters.nr_cpus ?: 1, sizeof(*counters.held));
-	if (!counters.held)
+	counters.used = calloc(counters.nr_cpus ?: 1, sizeof(*counters.used));
+	if (!counters.used)
 		return -ENOMEM;
 
 	for (int i = 0; i < nr; i++)
 		refused = counters__add_session(&counters, ids[i]) ?: refused;
 	err = counters__print(&counters);
 	if (!err && counters.tasks)
-		printf("%d more are held by sessions of tasks, each while its task runs\n",
+		printf("%d more are used by sessions of tasks, each while its task runs\n",
 		       counters.tasks);
-	free(counters.held);
+	free(counters.used);
 	return err ?: refused;
 }
