@@ -17,7 +17,6 @@
  * the mode alone decides; it is 0 until a process with the capability sets it.
  */
 #include <linux/init.h>
-#include <linux/mm.h>
 #include <linux/ptrace.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>

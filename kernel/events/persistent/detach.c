@@ -89,13 +89,19 @@ static int check_event(struct perf_event *event)
 /*
  * Refuse an event that cannot count again: it has ended, its PMU is gone, or it
  * has left its context and is not parked.
+ *
+ * Somebody with a view of an event that others have attached could end it in a
+ * session of his own.
  */
-static int check_state(struct perf_event *event)
+static int check_state(struct perf_event *event, const struct perf_persistent_holder *holder)
 {
 	lockdep_assert_held(&event->ctx->mutex);
 
 	if (perf_persistent_instance_of(event))
 		return -EEXIST;
+
+	if (holder && !perf_persistent_owns(holder, event) && !perfmon_capable())
+		return -EACCES;
 
 	if (event->persistent->ended || event->state <= PERF_EVENT_STATE_REVOKED)
 		return -ENODEV;
@@ -229,7 +235,7 @@ static int detach_locked(struct perf_persistent_session *session,
 
 	guard(perf_event_ctx)(event);
 
-	err = check_state(event);
+	err = check_state(event, d->holder);
 	if (!err)
 		err = check_target(event, session, d->args.member);
 	if (!err)
@@ -391,7 +397,8 @@ int perf_persistent_detach(struct perf_event *event, const struct perf_persisten
 	return ret;
 }
 
-long perf_persistent_ioctl_detach(struct perf_event *event, unsigned int cmd, unsigned long arg)
+long perf_persistent_ioctl_detach(const struct perf_persistent_holder *holder,
+				  struct perf_event *event, unsigned int cmd, unsigned long arg)
 {
 	struct perf_persistent_detach *d __free(kfree) = kzalloc_obj(*d, GFP_KERNEL_ACCOUNT);
 	int err;
@@ -399,6 +406,7 @@ long perf_persistent_ioctl_detach(struct perf_event *event, unsigned int cmd, un
 	if (!d)
 		return -ENOMEM;
 
+	d->holder = holder;
 	err = copy_detach(d, cmd, arg);
 	if (!err)
 		err = check_event(event);
@@ -435,7 +443,7 @@ int perf_persistent_opened(struct perf_event *event, const struct perf_event_att
 	/* As ioctl() checks it */
 	err = security_perf_event_write(event);
 
-	return err ?: perf_persistent_ioctl_detach(event, PERF_EVENT_IOC_DETACH, 0);
+	return err ?: perf_persistent_ioctl_detach(NULL, event, PERF_EVENT_IOC_DETACH, 0);
 }
 
 /* A group is in one session, whose @control keeps further siblings from joining. */

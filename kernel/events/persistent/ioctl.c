@@ -39,7 +39,7 @@ long perf_persistent_ioctl(struct perf_persistent_holder *holder, struct perf_ev
 	if (!event)
 		return -ENOIOCTLCMD;
 	if (perf_persistent_ioctl_is(cmd, PERF_EVENT_IOC_DETACH))
-		return perf_persistent_ioctl_detach(event, cmd, arg);
+		return perf_persistent_ioctl_detach(holder, event, cmd, arg);
 	if (cmd == PERF_EVENT_IOC_ATTACH)
 		return arg ? -EINVAL : perf_persistent_ioctl_attach(event);
 

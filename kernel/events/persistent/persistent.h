@@ -232,11 +232,13 @@ struct perf_persistent_instance {
 
 /**
  * struct perf_persistent_detach - arguments of DETACH
- * @args:  as given, but for the time to live, see perf_persistent_check_ttl()
- * @name:  name, or empty
- * @label: label, or empty
+ * @holder: of a view, or NULL for the file that the event was opened with
+ * @args:   as given, but for the time to live, see perf_persistent_check_ttl()
+ * @name:   name, or empty
+ * @label:  label, or empty
  */
 struct perf_persistent_detach {
+	const struct perf_persistent_holder *holder;
 	struct perf_event_detach	args;
 	char				name[PERF_PERSISTENT_NAME_MAX];
 	char				label[PERF_PERSISTENT_LABEL_MAX];
@@ -244,12 +246,15 @@ struct perf_persistent_detach {
 
 /**
  * struct perf_persistent_holder - a file's session, and what the file holds of it
- * @session: session that the file was opened from; it may have ended
- * @holds:   bitmap with the indices of perf_persistent_session::nr_holds; protected by
- *	     perf_persistent_session::control
+ * @session:  session that the file was opened from; it may have ended
+ * @attached: perf_persistent_event::nr_detached when the file attached its event, or 0; if not,
+ *	      the file is one of the event's users
+ * @holds:    bitmap with the indices of perf_persistent_session::nr_holds; protected by
+ *	      perf_persistent_session::control
  */
 struct perf_persistent_holder {
 	struct perf_persistent_session	*session;
+	u32				attached;
 	DECLARE_BITMAP(holds, PERF_PERSISTENT_MEMBERS + 1);
 };
 
@@ -393,7 +398,8 @@ void perf_persistent_filters_free(struct list_head *filters);
 
 /* detach.c, query.c, set.c: the ioctls */
 int perf_persistent_detach(struct perf_event *event, const struct perf_persistent_detach *d);
-long perf_persistent_ioctl_detach(struct perf_event *event, unsigned int cmd, unsigned long arg);
+long perf_persistent_ioctl_detach(const struct perf_persistent_holder *holder,
+				  struct perf_event *event, unsigned int cmd, unsigned long arg);
 long perf_persistent_ioctl_attach(struct perf_event *event);
 long perf_persistent_ioctl_query(const struct perf_persistent_holder *holder,
 				 struct perf_event *event, unsigned int cmd, unsigned long arg);
@@ -449,6 +455,16 @@ perf_persistent_instance_in(const struct perf_event *event,
 	struct perf_persistent_instance *inst = perf_persistent_instance_of(event);
 
 	return inst && inst->session == session ? inst : NULL;
+}
+
+/* Check whether the file of @holder has attached the event, and nobody has detached it since. */
+static inline bool perf_persistent_owns(const struct perf_persistent_holder *holder,
+					const struct perf_event *event)
+{
+	u32 attached = READ_ONCE(holder->attached);
+
+	return attached && !perf_persistent_instance_of(event) &&
+	       attached == READ_ONCE(event->persistent->nr_detached);
 }
 
 static inline struct task_struct *perf_persistent_target(const struct perf_event *event)

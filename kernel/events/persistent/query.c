@@ -6,11 +6,9 @@
  */
 #include <linux/cgroup.h>
 #include <linux/cpu.h>
-#include <linux/mm.h>
 #include <linux/nsproxy.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
-#include <linux/sched/user.h>
 #include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/smp.h>

@@ -15,7 +15,6 @@
 #include <linux/ioctl.h>
 #include <linux/mm.h>
 #include <linux/poll.h>
-#include <linux/sched/signal.h>
 #include <linux/security.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -40,8 +39,6 @@ struct view_window {
  * @event:	 event, to which the view has a reference; NULL for a file of the session
  * @read_format: PERF_FORMAT_*
  * @nr_joined:	 instances that had joined its session when its rights were checked
- * @attached:	 perf_persistent_event::nr_detached when it attached the event, or 0; if not,
- *		 the view is one of the event's users
  * @holder:	 its session, to which it has a reference, and its holds
  * @lock:	 protects the fields below
  * @enabled:	 the window is open
@@ -55,7 +52,6 @@ struct perf_persistent_view {
 	struct perf_event		*event;
 	u64				read_format;
 	u32				nr_joined;
-	u32				attached;
 	struct perf_persistent_holder	holder;
 	struct mutex			lock;	/* fields below */
 	bool				enabled;
@@ -398,7 +394,7 @@ static int view_release(struct inode *inode, struct file *file)
 	struct perf_persistent_view *view = file->private_data;
 
 	perf_persistent_release(&view->holder);
-	if (view->attached)
+	if (view->holder.attached)
 		perf_persistent_put_user(view->event);
 	if (view->event)
 		put_event(view->event);
@@ -406,27 +402,6 @@ static int view_release(struct inode *inode, struct file *file)
 	kfree(view);
 
 	return 0;
-}
-
-/* Check whether the view has attached the event, and nobody has detached it since. */
-static bool view_owns(struct perf_persistent_view *view)
-{
-	const struct perf_persistent_event *pe = view->event->persistent;
-
-	return READ_ONCE(view->attached) && !perf_persistent_instance_of(view->event) &&
-	       view->attached == READ_ONCE(pe->nr_detached);
-}
-
-/*
- * Without this check, somebody with a view of an event that was attached could
- * detach it into a session of his own, and end it.
- */
-static int view_may_detach(struct perf_persistent_view *view)
-{
-	if (view_owns(view) || perfmon_capable())
-		return 0;
-
-	return perf_persistent_instance_of(view->event) ? -EEXIST : -EACCES;
 }
 
 /* Take a use first, so that the event does not end when the registry drops its own. */
@@ -440,7 +415,7 @@ static long view_attach(struct perf_persistent_view *view, unsigned int cmd, uns
 		return -EINVAL;
 
 	err = perf_persistent_ioctl(&view->holder, event, cmd, arg);
-	if (err || xchg(&view->attached, nr_detached))
+	if (err || xchg(&view->holder.attached, nr_detached))
 		perf_persistent_put_user(event);
 
 	return err;
@@ -456,8 +431,6 @@ static long view_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return -ENOTTY;
 
 	ret = security_perf_event_write(view->event);
-	if (!ret && _IOC_NR(cmd) == _IOC_NR(PERF_EVENT_IOC_DETACH))
-		ret = view_may_detach(view);
 	if (ret)
 		return ret;
 	if (cmd == PERF_EVENT_IOC_ATTACH)
@@ -508,7 +481,7 @@ static struct file *map_open(struct perf_event *event, int f_flags)
 }
 
 /*
- * The event may have moved to another session since the rights were checked. If not, do not let
+ * The event may have entered another session since the rights were checked. If not, do not let
  * the buffer move with the mapping of a user to whom only this session is delegated; see
  * perf_persistent_buffer_pin().
  */
@@ -530,7 +503,7 @@ static int map_confirm(const struct perf_persistent_session *session, struct per
 static int view_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct perf_persistent_view *view = file->private_data;
-	bool owns = view_owns(view);
+	bool owns = perf_persistent_owns(&view->holder, view->event);
 	struct file *map_file;
 	int err = 0;
 
@@ -554,7 +527,7 @@ static int view_mmap(struct file *file, struct vm_area_struct *vma)
 	fput(map_file);
 
 	err = perf_fops.mmap(map_file, vma);
-	if (err || owns)
+	if (err)
 		return err;
 
 	/* The mapping keeps the event and its buffer together. */

@@ -181,7 +181,7 @@ void persistent_buffer__print_error(struct persistent_buffer *buffer, int err)
 	       buffer->consumes ? "consumed" : "read",
 	       err == -EOPNOTSUPP ?
 	       "it overwrites the oldest records; only discard sessions can be consumed" :
-	       persistent__strerror_right(member->id, buffer->consumes ? 'w' : 'r', err, buf,
+	       persistent__strerror(member->id, buffer->consumes ? 'w' : 'r', err, buf,
 					  sizeof(buf)));
 }
 
@@ -252,9 +252,6 @@ static int persistent_buffer__is_final(struct persistent_buffer *buffer)
 	struct persistent_instance *instance;
 	int idx, thread, final = 1;
 	struct evsel *evsel;
-
-	if (!buffer->evlist)
-		return -ENOENT;
 
 	evlist__for_each_persistent(buffer->evlist, evsel, idx, thread, instance) {
 		if (instance->info.buffer_id != buffer->id)

@@ -150,29 +150,25 @@ static int flush__rotate(struct persistent_flush *flush)
 	bool due = rotation->max_age && persistent_log__age(log) >= rotation->max_age;
 	bool has_samples = log->values[LOG_SAMPLES];
 	int err, has_new = flush__has_new(flush);
+	const char *why = NULL;
 	u64 size = log->size;
 
 	if (has_new < 0 || !size)
 		return min(has_new, 0);
-	if (has_new && rotation->until_full) {
-		pr_err("%s was started before processes were added: choose another log\n",
-		       log->path);
+	if (has_new)
+		why = "processes were added";
+	else if (flush__has_gap(flush))
+		why = "records were consumed elsewhere";
+	if (why && rotation->until_full) {
+		pr_err("%s was started before %s: choose another log\n", log->path, why);
 		return -EEXIST;
-	}
-	if (flush__has_gap(flush)) {
-		if (rotation->until_full) {
-			pr_err("%s was started before records were consumed elsewhere: choose another log\n",
-			       log->path);
-			return -EEXIST;
-		}
-		has_new = 1;
 	}
 
 	/* An estimate: more may be written before the buffer is read. */
 	persistent_reader__for_each(&flush->reader, buffer)
 		size += ring_buffer_read_head(buffer->base) - buffer->cursor;
 	due |= rotation->max_size && size > rotation->max_size;
-	if (!has_new && (!due || rotation->until_full))
+	if (!why && (!due || rotation->until_full))
 		return 0;
 
 	err = persistent_log__rotate(log, rotation->keep);

@@ -14,7 +14,6 @@
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include <linux/time64.h>
-#include <linux/zalloc.h>
 #include <internal/lib.h>
 #include <subcmd/parse-options.h>
 #include <sys/ioctl.h>
@@ -57,7 +56,7 @@ struct list_entry {
 	u64				bytes;
 	u64				lost;
 	bool				has_lost;
-	char				*events;
+	struct strbuf			events;
 	int				includes_guests;
 	int				err;
 	int				nr;
@@ -97,8 +96,7 @@ static int list_entry__ask(struct list_entry *entry)
 
 	info->query.age = persistent__number(id, "age");
 	info->query.ttl = persistent__number(id, "time_left");
-	return persistent__name(id, info->query.name) &&
-	       persistent__value(id, "cpus", entry->cpus, sizeof(entry->cpus)) >= 0 ? 0 : -ENOENT;
+	return persistent__value(id, "cpus", entry->cpus, sizeof(entry->cpus)) < 0 ? -ENOENT : 0;
 }
 
 /* Anybody may know these. Returns 0, or -ENOENT if the session has ended. */
@@ -130,31 +128,25 @@ static void list_entry__count_lost(struct list_entry *entry)
 
 static void list_entry__exit(struct list_entry *entry)
 {
-	zfree(&entry->events);
+	strbuf_release(&entry->events);
 	persistent_info__exit(&entry->info);
 }
 
 static int list_entry__init(struct list_entry *entry, u32 id)
 {
-	struct strbuf events = STRBUF_INIT;
 	struct persistent_types types;
+	int err = -ENOENT;
 
-	*entry = (struct list_entry) { .id = id };
-	if (persistent_types__read(&types, id) || list_entry__ask(entry) ||
-	    list_entry__read_values(entry)) {
+	*entry = (struct list_entry) { .id = id, .events = STRBUF_INIT };
+	if (!persistent_types__read(&types, id) && !list_entry__ask(entry) &&
+	    !list_entry__read_values(entry))
+		err = persistent_types__add_names(&types, '\n', &entry->events);
+	if (err) {
 		list_entry__exit(entry);
-		return -ENOENT;
+		return err;
 	}
-
 	list_entry__count_lost(entry);
 	entry->includes_guests = list_entry__includes_guests(entry, &types);
-	if (!persistent_types__add_names(&types, '\n', &events))
-		entry->events = strdup(events.buf);
-	strbuf_release(&events);
-	if (!entry->events) {
-		list_entry__exit(entry);
-		return -ENOMEM;
-	}
 	return 0;
 }
 
@@ -207,7 +199,7 @@ static void list_entry__fill_columns(struct list_entry *entry)
 	char (*columns)[sizeof(entry->columns[0])] = entry->columns;
 	const size_t size = sizeof(entry->columns[0]);
 
-	scnprintf(columns[LIST_NAME], size, "%s", entry->info.query.name);
+	scnprintf(columns[LIST_NAME], size, "%s", entry->info.name);
 	scnprintf(columns[LIST_ID], size, "%u", entry->id);
 	scnprintf(columns[LIST_OWNER], size, "%s", entry->owner);
 	list_entry__scnprintf_state(entry, columns[LIST_STATE], size);
@@ -224,12 +216,12 @@ static void list_entry__fill_columns(struct list_entry *entry)
 static void list_entry__print(const struct list_entry *entry, const int widths[], int room)
 {
 	const char *mark = entry->includes_guests > 0 ? INCLUDES_GUESTS : "";
-	char *fit = persistent__fit_events(entry->events,
+	char *fit = persistent__fit_events(entry->events.buf,
 					   room ? max(room - (int)strlen(mark), 1) : 0);
 
 	for (int i = 0; i < LIST_EVENTS; i++)
 		printf("%*s  ", list_align[i] * widths[i], entry->columns[i]);
-	printf("%s%s\n", fit ?: entry->events, mark);
+	printf("%s%s\n", fit ?: entry->events.buf, mark);
 	free(fit);
 }
 
@@ -300,7 +292,7 @@ static void list_entry__print_details(struct list_entry *entry)
 	       persistent__group(entry->gid, group, sizeof(group)));
 	if (entry->err) {
 		printf("    details not shown: %s\n",
-		       persistent__strerror(entry->id, entry->err, buf, sizeof(buf)));
+		       persistent__strerror(entry->id, 'r', entry->err, buf, sizeof(buf)));
 		return;
 	}
 	for (u32 i = 0; i < info->nr_members; i++) {
@@ -320,11 +312,11 @@ static void list_entry__print_separated(struct list_entry *entry, const char *se
 	persistent__scnprintf_target(target, sizeof(target), entry->info.instances, entry->nr,
 				     entry->cpus);
 	strreplace(target, ',', ' ');
-	strreplace(entry->events, '\n', ' ');
-	printf("%s%s%u%s%s%s%s%s%s%s%llu%s%llu%s%llu%s%s%s%s\n", query->name, sep, entry->id, sep,
-	       entry->owner, sep, state, sep, target, sep, (unsigned long long)query->age, sep,
+	strreplace(entry->events.buf, '\n', ' ');
+	printf("%s%s%u%s%s%s%s%s%s%s%llu%s%llu%s%llu%s%s%s%s\n", entry->info.name, sep, entry->id,
+	       sep, entry->owner, sep, state, sep, target, sep, (unsigned long long)query->age, sep,
 	       (unsigned long long)query->ttl, sep, (unsigned long long)entry->bytes, sep,
-	       lost, sep, entry->events);
+	       lost, sep, entry->events.buf);
 }
 
 /* Returns the number of columns left for the events, or 0 if unlimited. */
@@ -471,7 +463,7 @@ static void json__instances(struct json_out *out, const struct list_entry *entry
 
 static void json__events(struct json_out *out, struct list_entry *entry)
 {
-	char *events = entry->events, *event;
+	char *events = entry->events.buf, *event;
 
 	json_out__begin(out, "events", '[');
 	while (*events && (event = strsep(&events, "\n"))) {
@@ -487,7 +479,7 @@ static void json__events(struct json_out *out, struct list_entry *entry)
 static void list_entry__json(struct list_entry *entry, struct json_out *out, bool details)
 {
 	json_out__begin(out, NULL, '{');
-	json_out__string(out, "name", entry->info.query.name);
+	json_out__string(out, "name", entry->info.name);
 	json_out__number(out, "id", entry->id);
 	json_out__string(out, "owner", entry->owner);
 	json_out__number(out, "uid", entry->uid);
@@ -542,16 +534,15 @@ static int list__sessions(u32 *ids, int nr, const struct persistent_print *print
 		err = list_entry__init(&entries[n], ids[i]);
 		n += !err;
 	}
-	if (err != -ENOMEM)
+	if (err == -ENOMEM)
+		pr_err("Not enough memory\n");
+	else
 		list__print(entries, n, print);
 
 	for (int i = 0; i < n; i++)
 		list_entry__exit(&entries[i]);
 	free(entries);
-	if (err != -ENOMEM)
-		return 0;
-	pr_err("Not enough memory\n");
-	return err;
+	return err == -ENOMEM ? err : 0;
 }
 
 static int list__run(int argc, const char **argv, const struct persistent_print *print,
@@ -601,14 +592,11 @@ int persistent_cmd__list(int argc, const char **argv, const char * const usage[]
 	print.details = verbose > 0;
 	if (persistent_print__check(&print))
 		return -EINVAL;
-	if (print.separator && print.details) {
+	if (print.separator && print.details)
 		pr_err("-v and -x cannot be used together: use -v -j\n");
-		return -EINVAL;
-	}
-	if (counters && (print.json || print.separator || print.details || argc)) {
+	else if (counters && (print.json || print.separator || print.details || argc))
 		pr_err("--counters cannot be used with -j, -v, -x or names\n");
-		return -EINVAL;
-	}
-
-	return list__run(argc, argv, &print, counters);
+	else
+		return list__run(argc, argv, &print, counters);
+	return -EINVAL;
 }

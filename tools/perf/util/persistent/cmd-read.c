@@ -451,21 +451,14 @@ int persistent_cmd__read(int argc, const char **argv, const char * const usage[]
 	print.details = verbose > 0;
 	if (persistent_print__check(&print))
 		return -EINVAL;
-	if (print.openmetrics && (print.json || print.separator)) {
+	if (print.openmetrics && (print.json || print.separator))
 		pr_err("cannot use --openmetrics with -j or -x\n");
-		return -EINVAL;
-	}
-
-	if (print.per_process && (print.no_aggr || print.exits || print.openmetrics)) {
+	else if (print.per_process && (print.no_aggr || print.exits || print.openmetrics))
 		pr_err("cannot use --per-process with -A, --exits or --openmetrics\n");
-		return -EINVAL;
-	}
-
-	if (print.exits && (!argc || print.no_aggr || print.details || print.separator ||
-			    print.openmetrics)) {
+	else if (print.exits && (!argc || print.no_aggr || print.details || print.separator ||
+				 print.openmetrics))
 		pr_err("--exits needs the name of a session, and cannot be used with -A, -v, -x or --openmetrics\n");
-		return -EINVAL;
-	}
-
-	return persistent_read__run(argc, argv, &print);
+	else
+		return persistent_read__run(argc, argv, &print);
+	return -EINVAL;
 }

@@ -37,26 +37,20 @@ struct persistent_change {
 
 static int change__check_options(const struct persistent_change *change)
 {
-	bool filter = change->filter || change->add_filter || change->drop_filter;
+	int nr_filters = !!change->filter + !!change->add_filter + change->drop_filter;
 
-	if (!!change->filter + !!change->add_filter + change->drop_filter > 1) {
+	if (nr_filters > 1)
 		pr_err("cannot use more than one of --filter, --add-filter and --drop-filter\n");
-		return -EINVAL;
-	}
-	if (change->period && change->freq) {
+	else if (change->period && change->freq)
 		pr_err("cannot use --period with --freq\n");
-		return -EINVAL;
-	}
-	if (change->event && !filter && !change->period && !change->freq) {
+	else if (change->event && !nr_filters && !change->period && !change->freq)
 		pr_err("--event %s: use it with --filter, --add-filter, --drop-filter, --period or --freq\n",
 		       change->event);
-		return -EINVAL;
-	}
-	if (!*(change->filter ?: change->add_filter ?: "text")) {
+	else if (!*(change->filter ?: change->add_filter ?: "text"))
 		pr_err("the filter is empty: use --drop-filter to remove one\n");
-		return -EINVAL;
-	}
-	return 0;
+	else
+		return 0;
+	return -EINVAL;
 }
 
 /* Returns 0, or a negative error after printing a message. */
@@ -305,7 +299,7 @@ static const char *set__strerror(u32 id, const struct perf_persistent_set *set,
 		return "needs CAP_PERFMON; without it the owner can choose one of their own groups";
 	if (err == -EPERM && set->flags & PERF_PERSISTENT_SET_MODE)
 		return "a new mode needs CAP_PERFMON, or ownership of a session started without it";
-	return persistent__strerror_right(id, 'w', err, buf, size);
+	return persistent__strerror(id, 'w', err, buf, size);
 }
 
 static int set__run(const char *str, struct perf_persistent_set *set,

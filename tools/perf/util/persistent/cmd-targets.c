@@ -77,15 +77,15 @@ static const char *add__strerror(struct targets *targets, int err, char *buf, si
 	case -EAGAIN:
 		return "kernel.perf_event_persistent_max or user.max_perf_persistent is reached";
 	default:
-		return persistent__strerror(targets->id, err, buf, size);
+		return persistent__strerror(targets->id, 'r', err, buf, size);
 	}
 }
 
-static int add__error(struct targets *targets, pid_t pid, int err)
+static int add__error(struct targets *targets, const char *what, pid_t id, int err)
 {
 	char buf[STRERR_BUFSIZE];
 
-	pr_err("cannot add process %d to session '%s': %s\n", pid, targets->name,
+	pr_err("cannot add %s %d to session '%s': %s\n", what, id, targets->name,
 	       add__strerror(targets, err, buf, sizeof(buf)));
 	return err;
 }
@@ -155,7 +155,7 @@ static int targets__add_pass(struct targets *targets, bool descendants)
 	for (int i = 0; i < processes->nr; i++) {
 		ret = targets__add_threads(targets, &processes->list[i]);
 		if (ret < 0)
-			return add__error(targets, processes->list[i].pid, ret);
+			return add__error(targets, "process", processes->list[i].pid, ret);
 		again |= ret;
 	}
 	if (descendants) {
@@ -175,7 +175,7 @@ static int targets__check_added(struct targets *targets)
 		struct target_process *process = &processes->list[i];
 
 		if (process->named && !process->added)
-			return add__error(targets, process->pid,
+			return add__error(targets, "process", process->pid,
 					      process->tracked ? -EEXIST : -ESRCH);
 	}
 	return 0;
@@ -209,16 +209,6 @@ static void targets__warn_ended(struct targets *targets)
 			   nr);
 }
 
-static int targets__stuck_error(struct targets *targets)
-{
-	char buf[STRERR_BUFSIZE];
-	int err = -targets->stuck_err;
-
-	pr_err("cannot add thread %u to session '%s': %s\n", targets->stuck, targets->name,
-	       add__strerror(targets, err, buf, sizeof(buf)));
-	return err;
-}
-
 static int targets__add_all(struct targets *targets, bool descendants)
 {
 	int ret, passes = 0, stuck = 0;
@@ -236,7 +226,7 @@ static int targets__add_all(struct targets *targets, bool descendants)
 		if (!targets->stuck || targets->stuck != was_stuck || targets->nr_threads != nr)
 			stuck = 0;
 		else if (++stuck == MAX_STUCK)
-			return targets__stuck_error(targets);
+			return add__error(targets, "thread", targets->stuck, -targets->stuck_err);
 		if (passes++ == MAX_PASSES) {
 			pr_err("threads start and end too fast to add them all\n");
 			return -ETIMEDOUT;
@@ -310,7 +300,7 @@ static int targets__add(struct targets *targets, bool descendants)
 			break;
 		err = target_processes__add(&targets->processes, pid->i);
 		if (err)
-			add__error(targets, pid->i, err);
+			add__error(targets, "process", pid->i, err);
 	}
 	if (!err) {
 		/* Block signals that end perf until all that was added can be taken out again. */
@@ -389,7 +379,7 @@ static int targets__drop_instances(struct targets *targets,
 		if (err)
 			pr_err("cannot drop process %d from session '%s': %s\n", infos[nr].tgid,
 			       targets->name,
-			       persistent__strerror_right(targets->id, 'w', err, buf, sizeof(buf)));
+			       persistent__strerror(targets->id, 'w', err, buf, sizeof(buf)));
 	}
 	return err;
 }

@@ -116,7 +116,7 @@ static int counters__add_session(struct counters *counters, u32 id)
 		return 0;
 	if (err) {
 		pr_err("%s, id %u, is left out: %s\n", info.name, id,
-		       persistent__strerror(id, err, buf, sizeof(buf)));
+		       persistent__strerror(id, 'r', err, buf, sizeof(buf)));
 		return err;
 	}
 	for (u32 i = 0; i < info.nr_members; i++) {

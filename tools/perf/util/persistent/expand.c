@@ -117,7 +117,12 @@ static int evlist__expand_one(struct evlist *evlist, struct evsel *evsel, struct
 
 	choice->instance = (int)(config >> PERF_PERSISTENT_INSTANCE_SHIFT) - 1;
 	added = evlist__choose_persistent(evlist, (u32)config, choice);
-	return added ?: evlist__none_chosen(evsel, target, choice->instance);
+	if (!added)
+		return evlist__none_chosen(evsel, target, choice->instance);
+	/* Refuse sessions that only count: they have no records. */
+	if (added > 0 && choice->side_band && persistent__check_buffer((u32)config))
+		return -ENODATA;
+	return added;
 }
 
 static bool evlist__names_persistent(struct evlist *evlist)
@@ -146,8 +151,8 @@ bool evlist__has_only_persistent(struct evlist *evlist)
  * Refuse options that shape events, unless there are ordinary events that they apply to,
  * and options that @never apply to sessions.
  */
-int evlist__check_running(struct evlist *evlist, const struct option *options,
-			  const char * const *shaping, const char * const *never)
+static int evlist__check_running(struct evlist *evlist, const struct option *options,
+				 const char * const *shaping, const char * const *never)
 {
 	const char *with = "running sessions";
 	int err = persistent__check_options(options, never, /*allowed=*/false, with);
@@ -210,46 +215,30 @@ static int evlist__expand_all(struct evlist *evlist, struct target *target,
 	return nr;
 }
 
-/* Refuse sessions that only count: they have no records. */
-static int evlist__check_buffers(struct evlist *evlist)
-{
-	struct evsel *evsel;
-	int err;
-
-	evlist__for_each_entry(evlist, evsel) {
-		err = evsel->persistent ? persistent__check_buffer(evsel->persistent->id) : 0;
-		if (err)
-			return err;
-	}
-	return 0;
-}
-
 /*
- * Replace the evsel that names a session by evsels of all its members, with those for
- * side-band if @side_band. Returns how many there are, or a negative error.
+ * Replace the evsel that names a session by evsels of all its members, and check the options.
+ * With @opts, which are adapted, for records: side-band is included. Returns how many there
+ * are, or a negative error.
  */
-int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool side_band)
+int evlist__expand_persistent(struct evlist *evlist, struct target *target,
+			      struct record_opts *opts, const struct option *options,
+			      const char * const *shaping, const char * const *never)
 {
 	struct persistent_reader *reader;
 	struct persistent_choice choice;
-	int nr, err = 0;
+	int nr;
 
 	if (!evlist__names_persistent(evlist))
 		return 0;
 
 	nr = persistent_choice__init(&choice, target);
-	choice.side_band = side_band;
+	choice.side_band = opts;
 	if (!nr)
 		nr = evlist__expand_all(evlist, target, &choice);
 	perf_cpu_map__put(choice.cpus);
 	intlist__delete(choice.tasks);
 	if (nr < 0)
 		return nr;
-
-	if (side_band)
-		err = evlist__check_buffers(evlist);
-	if (err)
-		return err;
 
 	evlist__renumber(evlist);
 	reader = zalloc(sizeof(*reader));
@@ -259,6 +248,10 @@ int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool
 	/* A command only determines how long to read; it is not the target. */
 	if (evlist__has_only_persistent(evlist) && target__none(target))
 		target->system_wide = true;
+	if (evlist__check_running(evlist, options, shaping, never))
+		return -EINVAL;
+	if (opts)
+		evlist__set_persistent_opts(evlist, opts);
 	return nr;
 }
 

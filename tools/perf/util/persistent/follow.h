@@ -9,12 +9,13 @@ struct evlist;
 struct fdarray;
 struct mmap_params;
 struct option;
+struct record_opts;
 struct target;
 
-int evlist__expand_persistent(struct evlist *evlist, struct target *target, bool side_band);
+int evlist__expand_persistent(struct evlist *evlist, struct target *target,
+			      struct record_opts *opts, const struct option *options,
+			      const char * const *shaping, const char * const *never);
 bool evlist__has_only_persistent(struct evlist *evlist);
-int evlist__check_running(struct evlist *evlist, const struct option *options,
-			  const char * const *shaping, const char * const *never);
 void evlist__fprintf_sessions(struct evlist *evlist, FILE *fp);
 int evlist__check_consume(struct evlist *evlist);
 int evlist__enable_persistent(struct evlist *evlist);

@@ -87,18 +87,6 @@ static int persistent_sizes__init(struct persistent_sizes *sizes, struct persist
 	return 0;
 }
 
-/* Samples without a time cannot be told old from new. */
-static int persistent_sizes__check_times(struct persistent_sizes *sizes)
-{
-	for (u64 i = 0; i < sizes->nr; i++) {
-		if (!sizes->samples[i].time) {
-			pr_err("--last and --max-size need timestamps, which the samples do not have\n");
-			return -EINVAL;
-		}
-	}
-	return 0;
-}
-
 static int compare_newest_first(const void *a, const void *b)
 {
 	const struct persistent_size *first = a, *second = b;
@@ -116,17 +104,21 @@ int persistent_reader__keep_newest(struct persistent_reader *reader, u64 ns, u64
 				   u64 size)
 {
 	struct persistent_sizes sizes;
-	int err = persistent_sizes__init(&sizes, reader, false) ?:
-		  persistent_sizes__check_times(&sizes);
+	int err = persistent_sizes__init(&sizes, reader, false);
 	u64 total = written + sizes.others, since = 0;
 
+	if (!err)
+		qsort(sizes.samples, sizes.nr, sizeof(*sizes.samples), compare_newest_first);
+	/* Samples without a time, which are last, cannot be told old from new. */
+	if (!err && sizes.nr && !sizes.samples[sizes.nr - 1].time) {
+		pr_err("--last and --max-size need timestamps, which the samples do not have\n");
+		err = -EINVAL;
+	}
 	if (!err && size && total > size) {
 		pr_err("--max-size: at least %llu bytes are needed\n",
 		       (unsigned long long)total);
 		err = -EFBIG;
 	}
-	if (!err)
-		qsort(sizes.samples, sizes.nr, sizeof(*sizes.samples), compare_newest_first);
 	if (!err && ns && sizes.nr && sizes.samples[0].time > ns)
 		since = sizes.samples[0].time - ns;
 	for (u64 i = 0; !err && size && i < sizes.nr && total <= size; i++) {

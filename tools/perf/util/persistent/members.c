@@ -38,13 +38,10 @@ struct persistent_place {
 
 /* A run of places makes an evsel; all evsels of tasks share the threads. */
 struct persistent_set {
-	u32				id;
-	const char			*name;
+	struct persistent_member	member;
 	int				nr;
 	int				nr_threads;
 	bool				side_band;
-	bool				some_cpus;
-	bool				in_part;
 	struct persistent_place		*places;
 	pid_t				*pids;
 	int				*nths;
@@ -88,7 +85,7 @@ static int set__open(struct persistent_set *set, u32 instance)
 	int fd;
 
 	do {
-		fd = persistent__open(set->id, instance);
+		fd = persistent__open(set->member.id, instance);
 	} while (fd == -EMFILE && rlimit__increase_nofile(&limit));
 	return fd;
 }
@@ -102,7 +99,7 @@ static int set__ask(struct persistent_set *set, struct persistent_place *place)
 	place->fd = set__open(set, place->info.instance);
 	if (place->fd < 0)
 		return place->fd;
-	err = persistent__ask_fd(place->fd, set->id, &answer);
+	err = persistent__ask_fd(place->fd, set->member.id, &answer);
 	if (err) {
 		close(place->fd);
 		place->fd = -1;
@@ -319,11 +316,8 @@ static int set__fill_evsel(struct persistent_set *set, struct evsel *evsel, int 
 	if (!evsel->core.cpus || !evsel->core.threads || !evsel->persistent)
 		return -ENOMEM;
 
-	evsel->persistent->id = set->id;
+	*evsel->persistent = set->member;
 	evsel->persistent->flags = set->places[from].flags;
-	scnprintf(evsel->persistent->name, sizeof(evsel->persistent->name), "%s", set->name);
-	evsel->persistent->some_cpus = set->some_cpus;
-	evsel->persistent->in_part = set->in_part;
 	nr_cpus = perf_cpu_map__nr(evsel->core.cpus);
 	nr_threads = perf_thread_map__nr(evsel->core.threads);
 	evsel->persistent->instances = xyarray__new(nr_cpus, nr_threads,
@@ -412,8 +406,8 @@ static int set__error(struct persistent_set *set, int err)
 {
 	char name[PERF_PERSISTENT_NAME_MAX];
 
-	persistent__name_or_id(set->id, name);
-	return persistent__error("read", set->id, name, 'r', err);
+	persistent__name_or_id(set->member.id, name);
+	return persistent__error("read", set->member.id, name, 'r', err);
 }
 
 /* Returns how many events were added, or a negative error after printing a message. */
@@ -423,12 +417,11 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 	struct perf_persistent_info *instances;
 	struct perf_persistent_query query;
 	struct persistent_set set = {
-		.id	   = id,
-		.name	   = query.name,
-		.side_band = choice->side_band,
-		.some_cpus = choice->cpus || choice->instance != PERSISTENT_ALL,
+		.side_band	  = choice->side_band,
+		.member.id	  = id,
+		.member.some_cpus = choice->cpus || choice->instance != PERSISTENT_ALL,
 		/* The buffer of a CPU has no records of other CPUs. */
-		.in_part   = choice->tasks || choice->instance != PERSISTENT_ALL,
+		.member.in_part	  = choice->tasks || choice->instance != PERSISTENT_ALL,
 	};
 	int err, nr = persistent__instances(id, &query, &instances);
 
@@ -437,6 +430,7 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 		return set__error(&set, nr ?: -ENOENT);
 	}
 
+	scnprintf(set.member.name, sizeof(set.member.name), "%s", query.name);
 	err = set__fill(&set, instances, nr, choice);
 	free(instances);
 	if (!err) {

@@ -258,15 +258,12 @@ int persistent_output__open(struct persistent_output *output, struct evlist *evl
 	return err;
 }
 
-static struct perf_event_header finished_init = {
-	.size = sizeof(struct perf_event_header),
-	.type = PERF_RECORD_FINISHED_INIT,
-};
+static int persistent_output__put_header(struct persistent_output *output, u32 type)
+{
+	struct perf_event_header header = { .size = sizeof(header), .type = type };
 
-static struct perf_event_header finished_round = {
-	.size = sizeof(struct perf_event_header),
-	.type = PERF_RECORD_FINISHED_ROUND,
-};
+	return persistent_output__put(output, &header, sizeof(header));
+}
 
 /*
  * Synthesize the kernel's maps and the existing tasks: the session only has events since
@@ -283,7 +280,7 @@ int persistent_output__synthesize(struct persistent_output *output)
 	err = perf_event__synthesize_id_index(tool, persistent_output__put_event,
 					      output->evlist, machine);
 	if (err)
-		return err;
+		return persistent_output__error(output, EIO);
 
 	if (!evlist__exclude_kernel(output->evlist)) {
 		if ((perf_event__synthesize_kernel_mmap(tool, persistent_output__put_event,
@@ -308,7 +305,8 @@ int persistent_output__synthesize(struct persistent_output *output)
 	if (!err && perf_event__synthesize_cgroups(tool, persistent_output__put_event,
 						   machine) < 0 && !output->err)
 		pr_warning("cgroups cannot be read, so their names will be missing\n");
-	return err ?: persistent_output__put(output, &finished_init, sizeof(finished_init));
+	return err ? persistent_output__error(output, EIO) :
+		     persistent_output__put_header(output, PERF_RECORD_FINISHED_INIT);
 }
 
 /* persistent_output__put_lost() reports all side-band that was lost. */
@@ -383,7 +381,7 @@ int persistent_output__write(struct persistent_output *output, struct persistent
 		if (err)
 			return err;
 	}
-	return persistent_output__put(output, &finished_round, sizeof(finished_round));
+	return persistent_output__put_header(output, PERF_RECORD_FINISHED_ROUND);
 }
 
 /*
@@ -467,7 +465,7 @@ int persistent_output__measure(struct persistent_output *output, u64 *size)
 	struct stat st;
 
 	if (output->data.is_pipe) {
-		*size = output->bytes + sizeof(finished_round);
+		*size = output->bytes + sizeof(struct perf_event_header);
 		return 0;
 	}
 
@@ -476,7 +474,7 @@ int persistent_output__measure(struct persistent_output *output, u64 *size)
 	    fstat(fd, &st) || ftruncate(fd, header->data_offset + output->bytes) ||
 	    lseek(fd, 0, SEEK_END) < 0)
 		return persistent_output__error(output, errno);
-	*size = st.st_size + sizeof(finished_round);
+	*size = st.st_size + sizeof(struct perf_event_header);
 	return 0;
 }
 
@@ -551,7 +549,7 @@ static int persistent_output__keep_old(struct persistent_output *output)
 	if (stat(output->path, &st) || !st.st_size)
 		return 0;
 	if (asprintf(&old, "%s.old", output->path) < 0)
-		return -ENOMEM;
+		return persistent_output__error(output, ENOMEM);
 
 	unlink(old);
 	if (link(output->path, old) && rename(output->path, old)) {

@@ -248,7 +248,7 @@ static const char *persistent__why_refused(u32 id, char right, char *buf, size_t
 }
 
 /* Why the kernel refuses an action that needs the right r, w or x, and how to get it */
-const char *persistent__strerror_right(u32 id, char right, int err, char *buf, size_t size)
+const char *persistent__strerror(u32 id, char right, int err, char *buf, size_t size)
 {
 	switch (err) {
 	case -EACCES:
@@ -279,7 +279,7 @@ int persistent__error(const char *verb, u32 id, const char *name, char right, in
 	char buf[STRERR_BUFSIZE];
 
 	pr_err("cannot %s session '%s': %s\n", verb, name,
-	       persistent__strerror_right(id, right, err, buf, sizeof(buf)));
+	       persistent__strerror(id, right, err, buf, sizeof(buf)));
 	return err;
 }
 

@@ -42,13 +42,7 @@ const char *persistent__owner(u32 id, char *buf, size_t size);
 const char *persistent__user(uid_t uid, char *buf, size_t size);
 const char *persistent__group(gid_t gid, char *buf, size_t size);
 const char *persistent__mode(u32 mode, char buf[PERSISTENT_MODE_SIZE]);
-const char *persistent__strerror_right(u32 id, char right, int err, char *buf, size_t size);
-
-static inline const char *persistent__strerror(u32 id, int err, char *buf, size_t size)
-{
-	return persistent__strerror_right(id, 'r', err, buf, size);
-}
-
+const char *persistent__strerror(u32 id, char right, int err, char *buf, size_t size);
 int persistent__error(const char *verb, u32 id, const char *name, char right, int err);
 int persistent__parse_id(const char *str, u32 *id);
 int persistent__find_name(const char *name);

@@ -153,20 +153,11 @@ int evsel__persistent_lost_records(struct evsel *evsel, int cpu_map_idx, int thr
 		return 0;
 
 	err = persistent__query(PERSISTENT_FD(evsel, cpu_map_idx, thread), &query);
-	/* The event was stopped, and its losses at the end are unknown. */
-	if (err == -EINVAL)
-		return 0;
+	/* EINVAL: the event was stopped, and its losses at the end are unknown. */
+	if (err)
+		return err == -EINVAL ? 0 : err;
 	*lost = query.self.lost_before + query.self.lost - instance->base_lost;
-	return err;
-}
-
-/* Lost samples: side-band has none. */
-int evsel__persistent_lost(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost)
-{
-	*lost = 0;
-	if (evsel__is_dummy_event(evsel))
-		return 0;
-	return evsel__persistent_lost_records(evsel, cpu_map_idx, thread, lost);
+	return 0;
 }
 
 /* Lost records of side-band or of all other events, as far as known */
@@ -225,12 +216,10 @@ int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel)
 
 static const char *evsel__scnprintf_session(struct evsel *evsel, char *buf, size_t size)
 {
-	char name[PERF_PERSISTENT_NAME_MAX];
+	const struct persistent_member *member = evsel->persistent;
 
-	if (evsel->persistent && persistent__name(evsel->persistent->id, name))
-		scnprintf(buf, size, "%s of %s", evsel__name(evsel), name);
-	else
-		scnprintf(buf, size, "%s", evsel__name(evsel));
+	scnprintf(buf, size, "%s%s%s", evsel__name(evsel), member ? " of " : "",
+		  member ? member->name : "");
 	return buf;
 }
 

@@ -73,7 +73,6 @@ void persistent_times__share(const struct persistent_times *times,
 void evsel__share_persistent_times(struct evsel *evsel);
 bool evsel__persistent_ended(struct evsel *evsel);
 int evsel__persistent_lost_records(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost);
-int evsel__persistent_lost(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost);
 u64 evlist__persistent_lost(struct evlist *evlist, bool side_band);
 int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel);
 void evsel__exit_persistent(struct evsel *evsel);

@@ -179,8 +179,8 @@ static int persistent_start__add_offline_cpus(struct persistent_start *start)
 	if (!start->target->system_wide || start->target->cpu_list)
 		return 0;
 
-	if (sysfs__read_str("devices/system/cpu/present", &list, &len)) {
-		err = -errno;
+	err = sysfs__read_str("devices/system/cpu/present", &list, &len);
+	if (err) {
 		pr_err("failed to read which CPUs are present: %s\n", strerror(-err));
 		return err;
 	}

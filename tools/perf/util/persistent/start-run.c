@@ -323,7 +323,7 @@ static void persistent_start__give_up(struct persistent_start *start)
 	err = persistent__end(start->id);
 	if (err)
 		pr_err("failed to undo session %u: %s; 'perf persistent stop %u' ends it\n",
-		       start->id, persistent__strerror(start->id, err, buf, sizeof(buf)),
+		       start->id, persistent__strerror(start->id, 'r', err, buf, sizeof(buf)),
 		       start->id);
 	else
 		pr_err("nothing was left running\n");

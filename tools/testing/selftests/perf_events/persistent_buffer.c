@@ -156,11 +156,11 @@ TEST_F(buffer, user_page_alone)
 	EXPECT_EQ(0, ring_map(&r, reopen(id), 0, PROT_READ));
 }
 
-/* The same with a read-only page; no data is overwritten there, so others may map it writable. */
+/* The same with a read-only page; no data is overwritten there, so any number may map it writable. */
 TEST_F(buffer, user_page_read_only)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
-	struct ring first = {}, second = {};
+	struct ring first = {}, second = {}, third = {};
 	int fd, id;
 
 	attr.write_backward = variant->loop;
@@ -170,6 +170,7 @@ TEST_F(buffer, user_page_read_only)
 	ASSERT_LT(0, id);
 	ASSERT_EQ(0, ring_unmap(&first));
 	EXPECT_EQ(0, ring_map(&second, reopen(id), 0, RW));
+	EXPECT_EQ(0, ring_map(&third, reopen(id), 0, RW));
 }
 
 /* A buffer fills while no process has the event open. */

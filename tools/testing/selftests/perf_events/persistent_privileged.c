@@ -3,6 +3,7 @@
  * Persistent perf events: sessions made with privilege are accessible only with
  * privilege, or as their mode allows.
  */
+#include <pthread.h>
 #include <sys/prctl.h>
 
 #include "persistent_rights.h"
@@ -263,6 +264,81 @@ TEST_F(privileged, attached_once)
 	EXPECT_EQ(-EACCES, ring_map(&self->ring, view, PAGES, PROT_READ | PROT_WRITE));
 	EXPECT_EQ(-EACCES, ring_map(&self->ring, view, PAGES, PROT_READ));
 	EXPECT_EQ(-EACCES, detach(view));
+}
+
+/* Nor does the mapping that he made then: the event enters no session with it. */
+TEST_F(privileged, attached_and_mapped)
+{
+	int view;
+
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(0, session_mode(self->view, 0006));
+	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
+	view = reopen(self->id);
+	ASSERT_EQ(0, attach(view));
+	ASSERT_EQ(0, ring_map(&self->ring, view, PAGES, PROT_READ | PROT_WRITE));
+
+	ASSERT_EQ(0, become_capable());
+	EXPECT_EQ(-EBUSY, detach(self->fd));
+	ASSERT_EQ(0, ring_unmap(&self->ring));
+	EXPECT_LT(0, detach(self->fd));
+}
+
+/* A process that detaches an event, with arguments in a page that comes when it is told */
+struct late {
+	int	come;
+	int	ret;
+	int	uffd;
+	void	*page;
+};
+
+static void *late_fill(void *arg)
+{
+	struct late *late = arg;
+
+	while (!__atomic_load_n(&late->come, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	page_come(late->uffd, late->page);
+
+	return NULL;
+}
+
+static pid_t late_start(struct late *late, int id)
+{
+	pid_t pid = fork();
+	pthread_t thread;
+	int view;
+
+	if (pid)
+		return pid;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	late->page = page_that_never_comes(&late->uffd);
+	late->ret = become_in(OTHER, NOBODYS, NOBODYS);
+	view = reopen(id);
+	if (!late->ret)
+		late->ret = attach(view);
+	if (!late->ret && !pthread_create(&thread, NULL, late_fill, late))
+		late->ret = event_ioctl(view, PERF_EVENT_IOC_DETACH, late->page);
+	_exit(0);
+}
+
+/* Nor if others have detached it since DETACH was called: it may wait for its arguments. */
+TEST_F(privileged, attached_before_detach)
+{
+	struct late *late = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t pid;
+
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(0, session_mode(self->view, 0006));
+	pid = late_start(late, self->id);
+	ASSERT_TRUE(eventually(is_stalled(pid, __NR_ioctl)));
+	ASSERT_LT(0, detach(self->fd));
+	ASSERT_EQ(0, attach(self->fd));
+	__atomic_store_n(&late->come, 1, __ATOMIC_SEQ_CST);
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	EXPECT_EQ(-EACCES, late->ret);
 }
 
 /* The number of lost samples needs the right to read, also for uid 0. */

@@ -350,14 +350,10 @@ struct forking {
 static void *forking_fill(void *arg)
 {
 	struct forking *forking = arg;
-	struct uffdio_zeropage zero = {
-		.range.start	= addr(forking->page),
-		.range.len	= getpagesize(),
-	};
 
 	while (!__atomic_load_n(&forking->go_on, __ATOMIC_SEQ_CST))
 		usleep(1000);
-	ioctl(forking->uffd, UFFDIO_ZEROPAGE, &zero);
+	page_come(forking->uffd, forking->page);
 
 	return NULL;
 }

@@ -37,16 +37,6 @@ static int event_open(__u64 read_format)
 	return syscall(__NR_perf_event_open, &attr, -1, CPU, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-static int page_come(int uffd, void *page)
-{
-	struct uffdio_zeropage zero = {
-		.range.start	= (unsigned long)page,
-		.range.len	= getpagesize(),
-	};
-
-	return ioctl(uffd, UFFDIO_ZEROPAGE, &zero);
-}
-
 struct stalled {
 	int		fd;
 	unsigned long	request;

@@ -34,4 +34,15 @@ static inline void *page_that_never_comes(int *uffd)
 	return ioctl(*uffd, UFFDIO_REGISTER, &reg) ? NULL : page;
 }
 
+/* Fill such a page with zeros. */
+static inline int page_come(int uffd, void *page)
+{
+	struct uffdio_zeropage zero = {
+		.range.start	= (unsigned long)page,
+		.range.len	= getpagesize(),
+	};
+
+	return ioctl(uffd, UFFDIO_ZEROPAGE, &zero);
+}
+
 #endif /* _PERF_EVENTS_USER_PAGE_H */
