@@ -24,13 +24,11 @@ ADD = "perf persistent add of a process of 1,000 threads / perf stat -p of it"
 ID = "make and end a session, with sysfs / perf_event_open + close"
 OPEN = "perf_event_open + close / of the base"
 REOPEN = "reopen + close / eventfd + close"
-REOPEN_OPEN = "reopen + close / perf_event_open + close"
 HOT = "more instructions in functions of the hot paths, with the feature, but for a fix"
 SNAPSHOT = "snapshot of a full buffer, dump / perf record on SIGUSR2"
 CODE = "code added to the base"
 NEW_LINES = "lines of the kernel's new files"
 OLD_LINES = "lines added to its other files, without the fixes"
-SYMBOLS = "functions and data of core.c that are no longer static"
 
 # Row: why it cannot be what it must be
 REASONS = {
@@ -39,13 +37,10 @@ REASONS = {
     REOPEN: "To check that the attr asks for nothing that a view cannot give takes about 330, and to "
             "check the rights about as much. The rest is to allocate the view's struct, and to look up "
             "the session and the instance.",
-    REOPEN_OPEN: "The rights of readers to whom a session is delegated, the pid namespace and buffers that "
-                 "came later are checked as well.",
-    INSTANCE: "It took 4,886 before the instances were in an xarray, whose nodes are allocated and freed "
-              "here each time, as numbers are not reused. Of these 4,886, a sixth was to check the rights "
-              "that opening an event takes, a seventh to allocate an instance and a member before a lock "
-              "is taken, and an eighth the two ioctl() calls as such. The rest were the locks of the session, of the context and of the registry, "
-              "none of which is held around anything that may wait.",
+    INSTANCE: "A sixth is to check the rights that opening an event takes, a seventh to allocate an "
+              "instance and a member before a lock is taken, and an eighth the two ioctl() calls as such. "
+              "The rest are the locks of the session, of the context and of the registry, none of which is "
+              "held around anything that may wait.",
     ID: "A session has 12 entries in sysfs, because a file there has one value. To make and "
         "remove one takes sysfs about 2,500, two thirds of the total.",
     QUERY: "QUERY saves descriptors and calls, not instructions: for each instance it also returns the "
@@ -60,17 +55,15 @@ REASONS = {
     SNAPSHOT: "perf persistent dump is a process of its own: it spends more than a third of the time on "
               "/proc/kallsyms, which perf record has read before the signal.",
     NEW_LINES: "A sixth are comments and a sixth are empty. Views have their own file operations, to "
-               "count, poll and hold for themselves (590); QUERY returns all that `list` shows (550); "
-               "DETACH and ATTACH undo everything after an error (570); sessions, members, instances and "
-               "names (910), rights (460), buffers that are charged to a user (430), SET with filters, "
-               "holds and clearing (820) and sysfs with uevents (410) have little in core.c to share. Two "
-               "headers are 620.",
-    OLD_LINES: "The ABI alone is 240, half of them comments. 280 in core.c are hooks, and checks and "
-               "accounting that are moved into functions to share them with the registry. 390 in "
+               "count, poll and hold for themselves (630); QUERY returns all that `list` shows (520); "
+               "DETACH and ATTACH undo everything after an error (510); sessions, members, instances and "
+               "names (670), rights (460), buffers that are charged to a user (310), SET with filters, "
+               "holds and clearing (770) and sysfs with uevents (340) have little in core.c to share. Two "
+               "headers are 610.",
+    OLD_LINES: "The ABI alone is 240, half of them comments. 360 in core.c are hooks, and checks and "
+               "accounting that are moved into functions to share them with the registry. 190 in "
                "internal.h are declarations, inline hooks, and empty ones for a kernel without the "
-               "feature. 90 read and copy filters of tracepoints.",
-    SYMBOLS: "The registry enables, disables, reads, installs and removes events with the functions that "
-             "ioctl(), read() and perf_event_open() have for it, rather than with copies of them.",
+               "feature. 80 read and copy filters of tracepoints.",
 }
 
 
@@ -245,7 +238,7 @@ def sizes(table, ours, objects, functions, series):
     table.most(NEW_LINES, new, 3000)
     table.most(OLD_LINES, added, 700)
     table.most("calls of perf_persistent_*() in core.c", hooks, 14)
-    table.most(SYMBOLS, len(symbols), 10)
+    table.most("functions and data of core.c that are no longer static", len(symbols), 10)
 
 
 def make_table(figures, objects, functions, series):

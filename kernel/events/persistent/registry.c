@@ -139,15 +139,19 @@ static bool key_less(struct rb_node *a, const struct rb_node *b)
 	return key_cmp(&from_key_node(a)->key, b) < 0;
 }
 
-static bool nr_less(struct rb_node *a, const struct rb_node *b)
-{
-	return from_nr_node(a)->nr < from_nr_node(b)->nr;
-}
-
 /* All from number *@nr on are equal, so rb_find_first() finds the first of them. */
 static int from_cmp(const void *nr, const struct rb_node *node)
 {
 	return from_nr_node(node)->nr < *(const u32 *)nr;
+}
+
+/* Numbers only grow. */
+static void add_last(struct rb_node *node, struct rb_root *tree)
+{
+	struct rb_node *last = rb_last(tree);
+
+	rb_link_node(node, last, last ? &last->rb_right : &tree->rb_node);
+	rb_insert_color(node, tree);
 }
 
 /* Find the instance with this key, or NULL */
@@ -252,7 +256,7 @@ int perf_persistent_instance_link(struct perf_persistent_session *session,
 	inst->member->nr_instances++;
 	inst->nr = session->next_instance;
 	WRITE_ONCE(session->next_instance, inst->nr + 1);
-	rb_add(&inst->nr_node, &session->instances, nr_less);
+	add_last(&inst->nr_node, &session->instances);
 	session->nr_instances++;
 	if (inst->nr)
 		refcount_inc(&session->nr_unfinished);

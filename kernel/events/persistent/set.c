@@ -205,7 +205,10 @@ static int check_member(struct perf_persistent_session *session,
 	if (!perf_persistent_session_lives(session))
 		return -ESRCH;
 
-	return !set->member || perf_persistent_member_lookup(session, set->member - 1) ? 0 : -ENOENT;
+	if (set->member && !perf_persistent_member_lookup(session, set->member - 1))
+		return -ENOENT;
+
+	return 0;
 }
 
 /*

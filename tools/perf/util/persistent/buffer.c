@@ -182,7 +182,7 @@ void persistent_buffer__print_error(struct persistent_buffer *buffer, int err)
 	       err == -EOPNOTSUPP ?
 	       "it overwrites the oldest records; only discard sessions can be consumed" :
 	       persistent__strerror(member->id, buffer->consumes ? 'w' : 'r', err, buf,
-					  sizeof(buf)));
+				    sizeof(buf)));
 }
 
 /*

@@ -156,7 +156,7 @@ TEST_F(buffer, user_page_alone)
 	EXPECT_EQ(0, ring_map(&r, reopen(id), 0, PROT_READ));
 }
 
-/* The same with a read-only page; no data is overwritten there, so any number may map it writable. */
+/* The same with a read-only page; without data, any number may map it writable. */
 TEST_F(buffer, user_page_read_only)
 {
 	struct perf_event_attr attr = event_attr(TRACEPOINT);
