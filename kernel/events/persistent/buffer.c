@@ -111,7 +111,7 @@ static int pin_existing(struct perf_event *event, struct perf_buffer *rb,
 
 	/*
 	 * Readers of the other session, or who have mapped the buffer when it was in
-	 * one, would see the records of this event.
+	 * one or they had attached the event, would see the records of this event.
 	 */
 	if (rb->nr_pins ? rb->pin_session != session : rb->was_shared)
 		return -EBUSY;

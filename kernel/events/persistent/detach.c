@@ -71,10 +71,19 @@ static int make_persistent_event(struct perf_event *event, const struct perf_eve
 	return 0;
 }
 
-static int check_event(struct perf_event *event)
+/* Somebody with a view of an event that others have attached could end it in his own session. */
+static bool may_detach(struct perf_event *event, const struct perf_persistent_holder *holder)
+{
+	return !holder || perf_persistent_owns(holder, event) || perfmon_capable();
+}
+
+static int check_event(struct perf_event *event, const struct perf_persistent_holder *holder)
 {
 	if (perf_persistent_instance_of(event))
 		return -EEXIST;
+
+	if (!may_detach(event, holder))
+		return -EACCES;
 
 	if (event->attr.sigtrap)
 		return -EINVAL;
@@ -88,10 +97,8 @@ static int check_event(struct perf_event *event)
 
 /*
  * Refuse an event that cannot count again: it has ended, its PMU is gone, or it
- * has left its context and is not parked.
- *
- * Somebody with a view of an event that others have attached could end it in a
- * session of his own.
+ * has left its context and is not parked. Its owner may have changed since
+ * check_event().
  */
 static int check_state(struct perf_event *event, const struct perf_persistent_holder *holder)
 {
@@ -100,7 +107,7 @@ static int check_state(struct perf_event *event, const struct perf_persistent_ho
 	if (perf_persistent_instance_of(event))
 		return -EEXIST;
 
-	if (holder && !perf_persistent_owns(holder, event) && !perfmon_capable())
+	if (!may_detach(event, holder))
 		return -EACCES;
 
 	if (event->persistent->ended || event->state <= PERF_EVENT_STATE_REVOKED)
@@ -409,7 +416,7 @@ long perf_persistent_ioctl_detach(const struct perf_persistent_holder *holder,
 	d->holder = holder;
 	err = copy_detach(d, cmd, arg);
 	if (!err)
-		err = check_event(event);
+		err = check_event(event, holder);
 	if (err)
 		return err;
 

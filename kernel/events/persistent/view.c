@@ -411,7 +411,9 @@ static long view_attach(struct perf_persistent_view *view, unsigned int cmd, uns
 	u32 nr_detached = READ_ONCE(event->persistent->nr_detached);
 	long err;
 
-	if (!refcount_inc_not_zero(&event->persistent->users))
+	/* A use keeps an event alive: take none of an event that others have attached. */
+	if (!perf_persistent_instance_of(event) ||
+	    !refcount_inc_not_zero(&event->persistent->users))
 		return -EINVAL;
 
 	err = perf_persistent_ioctl(&view->holder, event, cmd, arg);
