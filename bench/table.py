@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Make the table and the plot of the figures that bench/run measured: bench/table.py FOLDER
 
-Writes results.md and results.svg beside this file, and prints the table. Fails if a row is not what it must be and has no reason in REASONS.
+Writes results.md and results.svg beside this file, and prints the table. Fails if a row is not
+what it must be and has no reason in REASONS.
 """
 import pathlib
 import re

@@ -244,17 +244,26 @@ TEST_F(privileged, taken_back_before_another_joins)
 	EXPECT_EQ(-EACCES, ring_map(&self->ring, view, PAGES, PROT_READ));
 }
 
-/* Having attached the event once gives no right to it after others have detached it. */
-TEST_F(privileged, attached_once)
+/* Another user, to whom control is delegated, attaches the event and maps its buffer. */
+static int attach_and_map(struct __test_metadata *_metadata, int id, int fd, struct ring *ring)
 {
 	int view;
 
 	ASSERT_EQ(0, become_capable());
-	ASSERT_EQ(0, session_mode(self->view, 0006));
+	ASSERT_EQ(0, session_mode(fd, 0006));
 	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
-	view = reopen(self->id);
+	view = reopen(id);
 	ASSERT_EQ(0, attach(view));
-	ASSERT_EQ(0, ring_map(&self->ring, view, PAGES, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(0, ring_map(ring, view, PAGES, PROT_READ | PROT_WRITE));
+
+	return view;
+}
+
+/* Having attached the event once gives no right to it after others have detached it. */
+TEST_F(privileged, attached_once)
+{
+	int view = attach_and_map(_metadata, self->id, self->view, &self->ring);
+
 	EXPECT_EQ(0, ring_unmap(&self->ring));
 
 	ASSERT_EQ(0, become_capable());
@@ -269,14 +278,7 @@ TEST_F(privileged, attached_once)
 /* Nor does the mapping that he made then: the event enters no session with it. */
 TEST_F(privileged, attached_and_mapped)
 {
-	int view;
-
-	ASSERT_EQ(0, become_capable());
-	ASSERT_EQ(0, session_mode(self->view, 0006));
-	ASSERT_EQ(0, become_in(OTHER, NOBODYS, NOBODYS));
-	view = reopen(self->id);
-	ASSERT_EQ(0, attach(view));
-	ASSERT_EQ(0, ring_map(&self->ring, view, PAGES, PROT_READ | PROT_WRITE));
+	attach_and_map(_metadata, self->id, self->view, &self->ring);
 
 	ASSERT_EQ(0, become_capable());
 	EXPECT_EQ(-EBUSY, detach(self->fd));
@@ -286,22 +288,9 @@ TEST_F(privileged, attached_and_mapped)
 
 /* A process that detaches an event, with arguments in a page that comes when it is told */
 struct late {
-	int	come;
-	int	ret;
-	int	uffd;
-	void	*page;
+	struct late_page	args;
+	int			ret;
 };
-
-static void *late_fill(void *arg)
-{
-	struct late *late = arg;
-
-	while (!__atomic_load_n(&late->come, __ATOMIC_SEQ_CST))
-		usleep(1000);
-	page_come(late->uffd, late->page);
-
-	return NULL;
-}
 
 static pid_t late_start(struct late *late, int id)
 {
@@ -313,13 +302,13 @@ static pid_t late_start(struct late *late, int id)
 		return pid;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	late->page = page_that_never_comes(&late->uffd);
+	late->args.page = page_that_never_comes(&late->args.uffd);
 	late->ret = become_in(OTHER, NOBODYS, NOBODYS);
 	view = reopen(id);
 	if (!late->ret)
 		late->ret = attach(view);
-	if (!late->ret && !pthread_create(&thread, NULL, late_fill, late))
-		late->ret = event_ioctl(view, PERF_EVENT_IOC_DETACH, late->page);
+	if (!late->ret && !pthread_create(&thread, NULL, late_page_run, &late->args))
+		late->ret = event_ioctl(view, PERF_EVENT_IOC_DETACH, late->args.page);
 	_exit(0);
 }
 
@@ -336,7 +325,7 @@ TEST_F(privileged, attached_before_detach)
 	ASSERT_TRUE(eventually(is_stalled(pid, __NR_ioctl)));
 	ASSERT_LT(0, detach(self->fd));
 	ASSERT_EQ(0, attach(self->fd));
-	__atomic_store_n(&late->come, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&late->args.come, 1, __ATOMIC_SEQ_CST);
 	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
 	EXPECT_EQ(-EACCES, late->ret);
 }

@@ -341,24 +341,7 @@ TEST_F_TIMEOUT(targets, exact, 240)
 
 /* A task in the middle of fork(): the child has inherited nothing, and is not visible yet */
 
-struct forking {
-	int	go_on;
-	int	uffd;
-	void	*page;
-};
-
-static void *forking_fill(void *arg)
-{
-	struct forking *forking = arg;
-
-	while (!__atomic_load_n(&forking->go_on, __ATOMIC_SEQ_CST))
-		usleep(1000);
-	page_come(forking->uffd, forking->page);
-
-	return NULL;
-}
-
-static pid_t forking_start(struct forking *forking)
+static pid_t forking_start(struct late_page *forking)
 {
 	struct clone_args args = { .flags = CLONE_PIDFD, .exit_signal = SIGCHLD };
 	pid_t pid = fork();
@@ -370,7 +353,7 @@ static pid_t forking_start(struct forking *forking)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	forking->page = page_that_never_comes(&forking->uffd);
 	args.pidfd = addr(forking->page);
-	pthread_create(&thread, NULL, forking_fill, forking);
+	pthread_create(&thread, NULL, late_page_run, forking);
 	syscall(__NR_clone3, &args, sizeof(args));
 	for (;;)
 		pause();
@@ -403,9 +386,9 @@ static void *detacher_run(void *arg)
 /* When DETACH returns, all children without the inherited event are visible. */
 TEST_F(targets, forking)
 {
-	struct forking *forking = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
-				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct detacher d = { .id = self->id, .go_on = &forking->go_on };
+	struct late_page *forking = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
+					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct detacher d = { .id = self->id, .go_on = &forking->come };
 	pid_t pid = forking_start(forking);
 	pthread_t thread;
 
@@ -416,7 +399,7 @@ TEST_F(targets, forking)
 	ASSERT_TRUE(eventually(__atomic_load_n(&d.tid, __ATOMIC_SEQ_CST)));
 	ASSERT_TRUE(eventually(__atomic_load_n(&d.done, __ATOMIC_SEQ_CST) ||
 			       is_in_syscall(d.tid, __NR_ioctl)));
-	__atomic_store_n(&forking->go_on, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&forking->come, 1, __ATOMIC_SEQ_CST);
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	EXPECT_EQ(self->id, d.id);
 	EXPECT_TRUE(d.waited);
@@ -425,8 +408,8 @@ TEST_F(targets, forking)
 /* DETACH does not wait for ever for a child that never comes. */
 TEST_F(targets, forking_for_ever)
 {
-	struct forking *forking = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
-				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct late_page *forking = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
+					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t pid = forking_start(forking);
 	time_t began;
 

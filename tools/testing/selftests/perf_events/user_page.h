@@ -45,4 +45,22 @@ static inline int page_come(int uffd, void *page)
 	return ioctl(uffd, UFFDIO_ZEROPAGE, &zero);
 }
 
+/* A page that comes when it is told, by a thread of its process */
+struct late_page {
+	int	come;
+	int	uffd;
+	void	*page;
+};
+
+static inline void *late_page_run(void *arg)
+{
+	struct late_page *late = arg;
+
+	while (!__atomic_load_n(&late->come, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	page_come(late->uffd, late->page);
+
+	return NULL;
+}
+
 #endif /* _PERF_EVENTS_USER_PAGE_H */
