@@ -133,26 +133,77 @@ int perf_persistent_may_open(struct perf_event *event)
 	return err || !target ? err : may_open_target(event, target);
 }
 
-/* PERF_NEED_* of the events that write to @rb, but are not in @session */
+/* Check whether the records of an event may have the counts of its group. */
+static bool records_group(const struct perf_event *event)
+{
+	const struct perf_event_attr *attr = &event->attr;
+
+	return (attr->read_format & PERF_FORMAT_GROUP) &&
+	       ((attr->sample_type & PERF_SAMPLE_READ) || attr->inherit_stat);
+}
+
+/* PERF_NEED_* of the events of a group that are not in @session; *@nr counts all but the leader. */
+static unsigned int group_needs(struct perf_event *leader,
+				const struct perf_persistent_session *session, unsigned int *nr)
+{
+	unsigned int needs = 0;
+	struct perf_event *sibling;
+
+	lockdep_assert_held(&leader->ctx->lock);
+
+	if (!perf_persistent_instance_in(leader, session))
+		needs |= perf_persistent_needs(leader);
+
+	for_each_sibling_event(sibling, leader) {
+		/* Limit the time with interrupts off. */
+		if (++*nr > PERF_PERSISTENT_SHARERS)
+			return needs | PERF_NEED_PERFMON;
+		if (!perf_persistent_instance_in(sibling, session))
+			needs |= perf_persistent_needs(sibling);
+	}
+
+	return needs;
+}
+
+/* PERF_NEED_* of the events whose counts are in the records of @event, as above */
+static unsigned int record_needs(struct perf_event *event,
+				 const struct perf_persistent_session *session, unsigned int *nr)
+{
+	struct perf_event_context *ctx;
+
+	if (!records_group(event))
+		return 0;
+
+	guard(rcu)();
+
+	/* Without a context, perf_event_open() has not put it into its group yet. */
+	while ((ctx = READ_ONCE(event->ctx))) {
+		guard(raw_spinlock_irqsave)(&ctx->lock);
+		if (event->ctx == ctx)
+			return group_needs(event->group_leader, session, nr);
+	}
+
+	return 0;
+}
+
+/* PERF_NEED_* of the events that write to @rb or are in their records, but not in @session */
 static unsigned int sharer_needs(struct perf_buffer *rb,
 				 const struct perf_persistent_session *session,
 				 struct task_struct *target)
 {
-	const struct perf_persistent_instance *inst;
 	struct task_struct *other_target;
 	unsigned int needs = 0, nr = 0;
 	struct perf_event *other;
 
-	guard(mutex)(&perf_persistent_mutex);
+	lockdep_assert_held(&perf_persistent_mutex);
 	/* RCU would keep the events, but not their targets. */
 	guard(spinlock_irq)(&rb->event_lock);
 
 	list_for_each_entry(other, &rb->event_list, rb_entry) {
-		/* Limit the time with interrupts off. */
 		if (++nr > PERF_PERSISTENT_SHARERS)
 			return needs | PERF_NEED_PERFMON;
-		inst = perf_persistent_instance_of(other);
-		if (inst && inst->session == session)
+		needs |= record_needs(other, session, &nr);
+		if (perf_persistent_instance_in(other, session))
 			continue;
 		needs |= perf_persistent_needs(other);
 		other_target = perf_persistent_target(other);
@@ -167,22 +218,26 @@ static unsigned int sharer_needs(struct perf_buffer *rb,
  * Check that an event to be detached may bring its buffer into @session, which
  * the caller may control: 0 or -EACCES.
  *
- * A buffer shows the records of all events that write to it, so the caller must
- * be allowed to open those that are not in the session. Events that are
- * redirected to the buffer later need no check: redirecting takes the detached
- * file, so it is done on purpose.
+ * A buffer shows the records of all events that write to it, which may have the
+ * counts of groups, so the caller must be allowed to open those events that are
+ * not in the session. Events that are redirected to the buffer or enter a group
+ * later need no check: this takes the detached file, so it is done on purpose.
  */
 int perf_persistent_may_share(struct perf_event *event,
 			      const struct perf_persistent_session *session)
 {
 	struct perf_buffer *rb __free(ring_buffer_put) =
 		READ_ONCE(event->rb) ? ring_buffer_get(event) : NULL;
-	unsigned int needs;
+	unsigned int needs, nr = 0;
 
-	if (!rb)
+	if (!rb && !records_group(event))
 		return 0;
 
-	needs = sharer_needs(rb, session, perf_persistent_target(event));
+	/* Without a buffer, DETACH is about to give it one. */
+	scoped_guard(mutex, &perf_persistent_mutex)
+		needs = rb ? sharer_needs(rb, session, perf_persistent_target(event)) :
+			     record_needs(event, session, &nr);
+
 	/* Readers without the capability must not see events that they could not open. */
 	if (perfmon_capable() && !(session->flags & PERF_PERSISTENT_PRIVILEGED) &&
 	    needs & ~(READ_ONCE(session->needs) | perf_persistent_needs(event)))
@@ -331,20 +386,13 @@ bool perf_persistent_may_open_session(struct perf_persistent_session *session)
 }
 
 /*
- * Check for the rights in @right to the session of an event: 0, or -EACCES, also if the
- * event is in no session.
- *
- * Access to the target was checked when the view was opened.
+ * Check for control of a session, by a file that was opened from it: access to the targets was
+ * checked then.
  */
-int perf_persistent_may_use(struct perf_event *event, unsigned int right)
+int perf_persistent_may_write(const struct perf_persistent_session *session)
 {
-	struct perf_persistent_session *session __free(perf_persistent_session) =
-		perf_persistent_session_of(event);
-
-	if (!session || !perf_persistent_mode_allows(session, right))
-		return -EACCES;
-
-	return session_allow(session);
+	return perf_persistent_mode_allows(session, PERF_PERSISTENT_CONTROL) ?
+	       session_allow(session) : -EACCES;
 }
 
 /*

@@ -117,9 +117,7 @@ static int pin_existing(struct perf_event *event, struct perf_buffer *rb,
 		return -EBUSY;
 
 	/* Even if the buffer is ending: perf_buffer_end() takes mmap_mutex to uncharge it. */
-	err = check_buffer(event, rb, nr_pages);
-	if (!err)
-		err = charge_mapped(rb);
+	err = check_buffer(event, rb, nr_pages) ?: charge_mapped(rb);
 	if (err)
 		return err;
 
@@ -240,10 +238,9 @@ struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 n
 }
 
 /*
- * Pin the buffer of an event that enters @session: the existing one, which must have @nr_pages
- * data pages unless that is 0, else *@new, which is NULL on return if it was used.
- *
- * Returns 1 if perf_event::rb is pinned, 0 if there is no buffer, or
+ * Pin the buffer of an instance that enters @session, if there is one: the existing one, which
+ * must have @nr_pages data pages unless that is 0, else *@new, which is NULL on return if it was
+ * used. Returns 0, or
  * -EINVAL   not the size of the existing buffer, or a buffer that is written forward and
  *           overwritten
  * -EACCES   the buffer of another user, or an overwrite buffer that is mapped writable
@@ -252,9 +249,11 @@ struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 n
  * -EPERM    no more memory can be locked
  * -ENOBUFS  the buffer has ended meanwhile: try again
  */
-int perf_persistent_buffer_pin(struct perf_event *event, struct perf_persistent_session *session,
-			       u32 nr_pages, struct perf_buffer **new)
+int perf_persistent_buffer_pin(struct perf_persistent_instance *inst,
+			       struct perf_persistent_session *session, u32 nr_pages,
+			       struct perf_buffer **new)
 {
+	struct perf_event *event = inst->event;
 	int err;
 
 	guard(mutex)(&event->mmap_mutex);
@@ -278,17 +277,24 @@ int perf_persistent_buffer_pin(struct perf_event *event, struct perf_persistent_
 
 	if (!refcount_inc_not_zero(&event->mmap_count))
 		refcount_set(&event->mmap_count, 1);
+	inst->rb = event->rb;
 
-	return 1;
+	return 0;
 }
 
 /*
- * Unpin the buffer of an event that leaves the registry. The buffer ends here
+ * Unpin the buffer of an instance that leaves the registry, if it has one. The buffer ends here
  * if it has no mappings. Otherwise the event keeps writing to it, as events
  * that were redirected do.
  */
-void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *rb)
+void perf_persistent_buffer_unpin(struct perf_persistent_instance *inst)
 {
+	struct perf_event *event = inst->event;
+	struct perf_buffer *rb = inst->rb;
+
+	if (!rb)
+		return;
+
 	/* perf_buffer_end() may free other events. */
 	lockdep_assert_not_held(&event->ctx->mutex);
 

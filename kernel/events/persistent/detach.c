@@ -17,11 +17,9 @@
 static int copy_detach(struct perf_persistent_detach *d, unsigned int cmd, unsigned long arg)
 {
 	struct perf_event_detach *args = &d->args;
-	int err = 0;
+	int err = arg ? perf_persistent_copy_struct(args, sizeof(*args),
+						    PERF_EVENT_DETACH_SIZE_VER0, cmd, arg) : 0;
 
-	if (arg)
-		err = perf_persistent_copy_struct(args, sizeof(*args), PERF_EVENT_DETACH_SIZE_VER0,
-						  cmd, arg);
 	if (err)
 		return err;
 
@@ -31,13 +29,10 @@ static int copy_detach(struct perf_persistent_detach *d, unsigned int cmd, unsig
 	if (args->id && (args->name || args->ttl || args->flags))
 		return -EINVAL;
 
-	err = perf_persistent_copy_name(d->name, args->name);
-	if (!err)
-		err = perf_persistent_copy_string(d->label, sizeof(d->label), args->label);
-	if (!err && !args->id)
-		err = perf_persistent_check_ttl(&args->ttl);
+	err = perf_persistent_copy_name(d->name, args->name) ?:
+	      perf_persistent_copy_string(d->label, sizeof(d->label), args->label);
 
-	return err;
+	return err || args->id ? err : perf_persistent_check_ttl(&args->ttl);
 }
 
 /* Use the kernel's size and clear fields that have no meaning, for memcmp(). */
@@ -71,20 +66,17 @@ static int make_persistent_event(struct perf_event *event, const struct perf_eve
 	return 0;
 }
 
-/* Somebody with a view of an event that others have attached could end it in his own session. */
-static bool may_detach(struct perf_event *event, const struct perf_persistent_holder *holder)
-{
-	return !holder || perf_persistent_owns(holder, event) || perfmon_capable();
-}
-
-static int check_event(struct perf_event *event, const struct perf_persistent_holder *holder)
+static int check_owner(struct perf_event *event, const struct perf_persistent_holder *holder)
 {
 	if (perf_persistent_instance_of(event))
 		return -EEXIST;
 
-	if (!may_detach(event, holder))
-		return -EACCES;
+	/* Views of an event that others have attached could end it in a session of their own. */
+	return !holder || perf_persistent_owns(holder, event) || perfmon_capable() ? 0 : -EACCES;
+}
 
+static int check_event(struct perf_event *event)
+{
 	if (event->attr.sigtrap)
 		return -EINVAL;
 
@@ -97,18 +89,11 @@ static int check_event(struct perf_event *event, const struct perf_persistent_ho
 
 /*
  * Refuse an event that cannot count again: it has ended, its PMU is gone, or it
- * has left its context and is not parked. Its owner may have changed since
- * check_event().
+ * has left its context and is not parked.
  */
-static int check_state(struct perf_event *event, const struct perf_persistent_holder *holder)
+static int check_state(struct perf_event *event)
 {
 	lockdep_assert_held(&event->ctx->mutex);
-
-	if (perf_persistent_instance_of(event))
-		return -EEXIST;
-
-	if (!may_detach(event, holder))
-		return -EACCES;
 
 	if (event->persistent->ended || event->state <= PERF_EVENT_STATE_REVOKED)
 		return -ENODEV;
@@ -217,9 +202,7 @@ static int insert_instance(struct perf_persistent_session *session,
 	if (!is_new && !perf_persistent_session_lives(session))
 		return -ENOENT;
 
-	err = check_group(event, session);
-	if (!err)
-		err = perf_persistent_instance_link(session, inst);
+	err = check_group(event, session) ?: perf_persistent_instance_link(session, inst);
 	if (err)
 		return err;
 
@@ -238,25 +221,15 @@ static int detach_locked(struct perf_persistent_session *session,
 			 const struct perf_persistent_detach *d)
 {
 	struct perf_event *event = inst->event;
-	int err;
 
 	guard(perf_event_ctx)(event);
 
-	err = check_state(event, d->holder);
-	if (!err)
-		err = check_target(event, session, d->args.member);
-	if (!err)
-		err = perf_persistent_may_share(event, session);
-	if (err)
-		return err;
-
-	err = perf_persistent_buffer_pin(event, session, d->args.buffer_pages, rb);
-	if (err < 0)
-		return err;
-	if (err)
-		inst->rb = event->rb;
-
-	return insert_instance(session, inst, d->args.ttl);
+	/* The owner may have changed since the ioctl began. */
+	return check_owner(event, d->holder) ?: check_state(event) ?:
+	       check_target(event, session, d->args.member) ?:
+	       perf_persistent_may_share(event, session) ?:
+	       perf_persistent_buffer_pin(inst, session, d->args.buffer_pages, rb) ?:
+	       insert_instance(session, inst, d->args.ttl);
 }
 
 static int join_session(struct perf_persistent_session *session,
@@ -274,8 +247,7 @@ static int join_session(struct perf_persistent_session *session,
 		 * This may free events that were redirected to the buffer. Meanwhile the
 		 * buffer is in use, for SET_OUTPUT and for another DETACH.
 		 */
-		if (inst->rb)
-			perf_persistent_buffer_unpin(event, inst->rb);
+		perf_persistent_buffer_unpin(inst);
 		return err;
 	}
 
@@ -408,19 +380,14 @@ long perf_persistent_ioctl_detach(const struct perf_persistent_holder *holder,
 				  struct perf_event *event, unsigned int cmd, unsigned long arg)
 {
 	struct perf_persistent_detach *d __free(kfree) = kzalloc_obj(*d, GFP_KERNEL_ACCOUNT);
-	int err;
 
 	if (!d)
 		return -ENOMEM;
 
 	d->holder = holder;
-	err = copy_detach(d, cmd, arg);
-	if (!err)
-		err = check_event(event, holder);
-	if (err)
-		return err;
 
-	return perf_persistent_detach(event, d);
+	return copy_detach(d, cmd, arg) ?: check_owner(event, holder) ?: check_event(event) ?:
+	       perf_persistent_detach(event, d);
 }
 
 /**
@@ -447,10 +414,9 @@ int perf_persistent_opened(struct perf_event *event, const struct perf_event_att
 	if (!attr->persistent)
 		return 0;
 
-	/* As ioctl() checks it */
-	err = security_perf_event_write(event);
-
-	return err ?: perf_persistent_ioctl_detach(NULL, event, PERF_EVENT_IOC_DETACH, 0);
+	/* As ioctl() does it */
+	return security_perf_event_write(event) ?:
+	       perf_persistent_ioctl_detach(NULL, event, PERF_EVENT_IOC_DETACH, 0);
 }
 
 /* A group is in one session, whose @control keeps further siblings from joining. */

@@ -26,32 +26,26 @@ struct perf_persistent_filter {
 
 /*
  * Create a filter for an event and add it to the list; an empty text is no filter. Returns
- * 1, 0 if the event is no tracepoint, -EINVAL if the text is not valid for it, or -ENOMEM.
+ * 0, also if the event is no tracepoint, -EINVAL if the text is not valid for it, or -ENOMEM.
  */
 int perf_persistent_filter_add(struct list_head *filters, struct perf_event *event, char *text)
 {
-	struct perf_persistent_filter *f;
-	int err;
-
 	if (!event->tp_event)
 		return 0;
 
-	f = kzalloc_obj(*f, GFP_KERNEL_ACCOUNT);
+	struct perf_persistent_filter *f __free(kfree) = kzalloc_obj(*f, GFP_KERNEL_ACCOUNT);
 	if (!f)
 		return -ENOMEM;
 
 	f->filter = ftrace_profile_create_filter(event, text);
-	if (IS_ERR(f->filter)) {
-		err = PTR_ERR(f->filter);
-		kfree(f);
-		return err;
-	}
+	if (IS_ERR(f->filter))
+		return PTR_ERR(f->filter);
 
 	atomic_long_inc(&event->refcount);
 	f->event = event;
-	list_add_tail(&f->entry, filters);
+	list_add_tail(&no_free_ptr(f)->entry, filters);
 
-	return 1;
+	return 0;
 }
 
 /* Swap in the new filters; the list has the old ones afterwards. */

@@ -115,10 +115,18 @@ void perf_persistent_update_hold(struct perf_event *event)
 	perf_persistent_hold_event(event, wants_hold(event));
 }
 
-static void update_holds(struct perf_persistent_session *session, u32 member)
+/*
+ * Groups stop as a whole if the leader is first, as it is in the order of the instances, and
+ * go on as a whole if it is last.
+ */
+static void update_holds(struct perf_persistent_session *session, u32 member, bool go_on)
 {
 	struct perf_event *event;
 
+	for_each_persistent_event(event, session, member, go_on) {
+		if (READ_ONCE(event->group_leader) != event)
+			perf_persistent_update_hold(event);
+	}
 	for_each_persistent_event(event, session, member, true)
 		perf_persistent_update_hold(event);
 }
@@ -145,7 +153,7 @@ static void release_session(struct perf_persistent_session *session, unsigned lo
 	if (bitmap_empty(holds, PERF_PERSISTENT_MEMBERS + 1))
 		return;
 
-	update_holds(session, 0);
+	update_holds(session, 0, true);
 	for_each_set_bit(member, holds, PERF_PERSISTENT_MEMBERS + 1)
 		trace_persistent_release(session->id, member, 0);
 }
@@ -166,7 +174,7 @@ void perf_persistent_hold(struct perf_persistent_holder *holder, u32 member)
 
 	/* Before the hold, so that a held instance can record it. */
 	trace_persistent_hold(session->id, member, PERF_PERSISTENT_SET_HOLD);
-	update_holds(session, member);
+	update_holds(session, member, false);
 }
 
 /* The file of @holder is closed: release its holds. */

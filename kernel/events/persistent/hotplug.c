@@ -107,35 +107,28 @@ void perf_persistent_park(struct perf_event_context *ctx)
 	}
 }
 
-/* Unpark an event. Returns false if it has ended and must not be installed again. */
-static bool end_parking(struct perf_event *event)
-{
-	struct perf_persistent_instance *inst;
-
-	guard(raw_spinlock_irq)(&event->ctx->lock);
-
-	perf_persistent_forget_parked(event);
-
-	/* It may have been attached meanwhile. */
-	inst = perf_persistent_instance_of(event);
-	if (inst)
-		inst->offline_time += ktime_get_boottime_ns() - inst->offline_since;
-	if (event->state <= PERF_EVENT_STATE_REVOKED)
-		return false;
-
-	/* An event that went into error meanwhile stays in error until it is enabled. */
-	if (!event->still && event->state > PERF_EVENT_STATE_ERROR)
-		event->state = event->resume_state;
-
-	return true;
-}
-
-/* @online lists the installed events, linked by perf_event::migrate_entry. */
+/*
+ * Unpark an event, and install it unless it has ended meanwhile. @online lists the installed
+ * events, linked by perf_event::migrate_entry.
+ */
 static void unpark_event(struct perf_event *event, struct perf_event_context *ctx,
 			 struct list_head *online)
 {
-	if (!end_parking(event))
-		return;
+	/* It may have been attached meanwhile. */
+	struct perf_persistent_instance *inst = perf_persistent_instance_of(event);
+
+	lockdep_assert_held(&ctx->mutex);
+
+	scoped_guard(raw_spinlock_irq, &ctx->lock) {
+		perf_persistent_forget_parked(event);
+		if (inst)
+			inst->offline_time += ktime_get_boottime_ns() - inst->offline_since;
+		if (event->state <= PERF_EVENT_STATE_REVOKED)
+			return;
+		/* An event that went into error meanwhile stays in error until it is enabled. */
+		if (!event->still && event->state > PERF_EVENT_STATE_ERROR)
+			event->state = event->resume_state;
+	}
 
 	perf_install_in_context(ctx, event, event->cpu);
 	list_add_tail(&event->migrate_entry, online);

@@ -33,19 +33,7 @@
 
 /* Flags that the ioctls accept */
 #define PERF_PERSISTENT_DETACH_ALL		PERF_DETACH_UNCOMMITTED
-#define PERF_PERSISTENT_SET_ALL		(PERF_PERSISTENT_SET_NAME |	\
-					 PERF_PERSISTENT_SET_TTL |	\
-					 PERF_PERSISTENT_SET_COMMITTED | \
-					 PERF_PERSISTENT_SET_UID |	\
-					 PERF_PERSISTENT_SET_GID |	\
-					 PERF_PERSISTENT_SET_MODE |	\
-					 PERF_PERSISTENT_SET_ENABLE |	\
-					 PERF_PERSISTENT_SET_DISABLE |	\
-					 PERF_PERSISTENT_SET_PERIOD |	\
-					 PERF_PERSISTENT_SET_HOLD |	\
-					 PERF_PERSISTENT_SET_FILTER |	\
-					 PERF_PERSISTENT_SET_MARK |	\
-					 PERF_PERSISTENT_SET_CLEAR)
+#define PERF_PERSISTENT_SET_ALL			(2 * PERF_PERSISTENT_SET_CLEAR - 1)
 
 /* Rights on a session, as the bits of a class in its mode */
 #define PERF_PERSISTENT_READ			04
@@ -123,7 +111,7 @@ struct perf_persistent_session {
 	struct hrtimer			timer;
 	struct work_struct		expire;
 	struct mutex			control;	/* joining, attaching, SET */
-	struct device_attribute		event_attr;
+	struct kobj_attribute		event_attr;
 	struct kernfs_node		*event_kn;
 	char				name[PERF_PERSISTENT_NAME_MAX];
 };
@@ -338,7 +326,7 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 int perf_persistent_may_map(struct perf_persistent_session *session, struct perf_event *event,
 			    u32 nr_joined);
 int perf_persistent_may_change(struct perf_persistent_session *session, unsigned int right);
-int perf_persistent_may_use(struct perf_event *event, unsigned int right);
+int perf_persistent_may_write(const struct perf_persistent_session *session);
 bool perf_persistent_is_delegated(const struct perf_persistent_session *session);
 int perf_persistent_control_begin(struct perf_persistent_session *session, unsigned int right);
 bool perf_persistent_may_open_session(struct perf_persistent_session *session);
@@ -349,9 +337,10 @@ void perf_persistent_uncharge(struct perf_persistent_instance *inst);
 /* buffer.c */
 struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 nr_pages);
 void perf_persistent_buffer_free(struct perf_buffer *rb);
-int perf_persistent_buffer_pin(struct perf_event *event, struct perf_persistent_session *session,
-			       u32 nr_pages, struct perf_buffer **new);
-void perf_persistent_buffer_unpin(struct perf_event *event, struct perf_buffer *rb);
+int perf_persistent_buffer_pin(struct perf_persistent_instance *inst,
+			       struct perf_persistent_session *session, u32 nr_pages,
+			       struct perf_buffer **new);
+void perf_persistent_buffer_unpin(struct perf_persistent_instance *inst);
 
 /* session.c */
 struct perf_persistent_session *

@@ -274,14 +274,11 @@ static void fill_buffer(struct query_answer *a, struct perf_event *event)
 
 static int fill_filter(struct query_answer *a, struct perf_event *event)
 {
-	if (!event->tp_event)
-		return 0;
+	char *filter = event->tp_event ? ftrace_profile_get_filter(event) : NULL;
 
-	a->filter = ftrace_profile_get_filter(event);
-	if (IS_ERR(a->filter)) {
-		a->filter = NULL;
-		return -ENOMEM;
-	}
+	if (IS_ERR(filter))
+		return PTR_ERR(filter);
+	a->filter = filter;
 
 	return 0;
 }
@@ -347,8 +344,6 @@ static void fill_instance(struct query_answer *a, const struct perf_persistent_s
 /* Fill in the parts that do not need the session: it may have ended. */
 static int fill_event(struct query_answer *a, struct perf_event *event)
 {
-	int err;
-
 	if (READ_ONCE(event->nr_siblings))
 		a->info.flags |= PERF_PERSISTENT_GROUP_LEADER;
 	if (READ_ONCE(event->group_leader) != event)
@@ -359,9 +354,7 @@ static int fill_event(struct query_answer *a, struct perf_event *event)
 	perf_persistent_scrub_attr(&a->attr, event->tp_event);
 	fill_buffer(a, event);
 
-	err = fill_filter(a, event);
-
-	return err ?: fill_cgroup(a, event);
+	return fill_filter(a, event) ?: fill_cgroup(a, event);
 }
 
 static int fill_answer(struct query_answer *a, struct perf_event *event, u32 room)
@@ -382,18 +375,15 @@ static int fill_answer(struct query_answer *a, struct perf_event *event, u32 roo
 	}
 	if (err == -EACCES) {
 		info_hide(&a->info.self);
-		err = 0;
-	} else if (!err) {
-		if (session) {
-			fill_session(a, session);
-			fill_instance(a, session, event);
-		}
-		err = fill_event(a, event);
-		if (!err && session)
-			err = fill_instances(a, session, room);
+		return 0;
 	}
+	if (err || !session)
+		return err ?: fill_event(a, event);
 
-	return err;
+	fill_session(a, session);
+	fill_instance(a, session, event);
+
+	return fill_event(a, event) ?: fill_instances(a, session, room);
 }
 
 /* For a file of the session: its fields, and all instances, of which some may not be readable */
@@ -442,19 +432,12 @@ static int put_text(u64 addr, u32 *room, const char *text)
 static int put_parts(struct query_answer *a, u32 room)
 {
 	struct perf_persistent_query *u = &a->info;
-	int err;
 
-	err = put_part(u->attr, &u->attr_size, &a->attr, a->attr.size, 1);
-	if (!err)
-		err = put_text(u->label, &u->label_size, a->attr.size ? a->label : NULL);
-	if (!err)
-		err = put_text(u->filter, &u->filter_size, a->filter);
-	if (!err)
-		err = put_text(u->cgroup, &u->cgroup_size, a->cgroup);
-	if (!err)
-		err = put_part(u->instances, &room, a->instances, a->nr, sizeof(*a->instances));
-
-	return err;
+	return put_part(u->attr, &u->attr_size, &a->attr, a->attr.size, 1) ?:
+	       put_text(u->label, &u->label_size, a->attr.size ? a->label : NULL) ?:
+	       put_text(u->filter, &u->filter_size, a->filter) ?:
+	       put_text(u->cgroup, &u->cgroup_size, a->cgroup) ?:
+	       put_part(u->instances, &room, a->instances, a->nr, sizeof(*a->instances));
 }
 
 static int put_info(const struct query_answer *a, size_t usize, unsigned long arg)

@@ -175,11 +175,8 @@ static struct file *open_instance(struct perf_persistent_session *session,
 
 	/* If others join meanwhile, the rights to them may not have been checked. */
 	nr_joined = READ_ONCE(session->next_instance);
-	err = perf_persistent_may_read(session, event, &all);
-	if (!err)
-		err = security_perf_event_read(event);
-	if (!err)
-		err = check_attr(attr, event, perf_persistent_is_delegated(session));
+	err = perf_persistent_may_read(session, event, &all) ?: security_perf_event_read(event) ?:
+	      check_attr(attr, event, perf_persistent_is_delegated(session));
 	file = err ? ERR_PTR(err) :
 		     perf_persistent_view_open(session, event, attr, nr_joined, f_flags);
 	if (IS_ERR(file))

@@ -84,11 +84,6 @@ static struct perf_event *revoke_make(struct kunit *test, int cpu)
 	return revoke_make_with(test, cpu, PERF_PMU_SCOPE_SYS_WIDE);
 }
 
-static u32 revoke_state(struct perf_event *event)
-{
-	return perf_persistent_state(event);
-}
-
 /* Take the event out of the registry. */
 static void revoke_attach(struct perf_event *event)
 {
@@ -120,9 +115,9 @@ static void perf_persistent_revoke_test(struct kunit *test)
 {
 	struct perf_event *event = revoke_make(test, 0);
 
-	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_ENABLED);
+	KUNIT_EXPECT_EQ(test, perf_persistent_state(event), PERF_PERSISTENT_STATE_ENABLED);
 	KUNIT_EXPECT_EQ(test, revoke_unregister(), 0);
-	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_REVOKED);
+	KUNIT_EXPECT_EQ(test, perf_persistent_state(event), PERF_PERSISTENT_STATE_REVOKED);
 }
 
 /* An event that was parked meanwhile does not come back with its CPU. */
@@ -136,11 +131,11 @@ static void perf_persistent_revoke_parked_test(struct kunit *test)
 	event = revoke_make(test, 1);
 	KUNIT_ASSERT_EQ(test, remove_cpu(1), 0);
 	revoke_is_offline = true;
-	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_OFFLINE);
+	KUNIT_EXPECT_EQ(test, perf_persistent_state(event), PERF_PERSISTENT_STATE_OFFLINE);
 	KUNIT_EXPECT_EQ(test, revoke_unregister(), 0);
 	KUNIT_ASSERT_EQ(test, add_cpu(1), 0);
 	revoke_is_offline = false;
-	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_REVOKED);
+	KUNIT_EXPECT_EQ(test, perf_persistent_state(event), PERF_PERSISTENT_STATE_REVOKED);
 	KUNIT_EXPECT_FALSE(test, event->attach_state & PERF_ATTACH_CONTEXT);
 }
 
@@ -159,7 +154,7 @@ static void perf_persistent_driver_places_test(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, add_cpu(1), 0);
 	revoke_is_offline = false;
 	KUNIT_EXPECT_FALSE(test, event->attach_state & PERF_ATTACH_CONTEXT);
-	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_DISABLED);
+	KUNIT_EXPECT_EQ(test, perf_persistent_state(event), PERF_PERSISTENT_STATE_DISABLED);
 }
 
 /* An event whose PMU is gone already cannot be detached. */
@@ -225,9 +220,9 @@ static void perf_persistent_disabled_in_stop_test(struct kunit *test)
 	revoke_disables = true;
 	perf_persistent_hold_event(event, true);
 	revoke_disables = false;
-	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_HELD);
+	KUNIT_EXPECT_EQ(test, perf_persistent_state(event), PERF_PERSISTENT_STATE_HELD);
 	perf_persistent_hold_event(event, false);
-	KUNIT_EXPECT_EQ(test, revoke_state(event), PERF_PERSISTENT_STATE_DISABLED);
+	KUNIT_EXPECT_EQ(test, perf_persistent_state(event), PERF_PERSISTENT_STATE_DISABLED);
 }
 
 /* Also runs after a failed assertion. */

@@ -75,21 +75,6 @@ void perf_persistent_close(struct perf_event *event)
 
 /* Instances */
 
-static struct perf_persistent_member *member_alloc(struct perf_event *event,
-						   const struct perf_persistent_detach *d)
-{
-	struct perf_persistent_member *member = kzalloc_obj(*member, GFP_KERNEL_ACCOUNT);
-
-	if (!member)
-		return NULL;
-
-	member->nr = d->args.member;
-	member->attr = event->persistent->attr;
-	strscpy(member->label, d->label);
-
-	return member;
-}
-
 /* Create an instance for an event to be detached, and charge it to the limits. */
 struct perf_persistent_instance *
 perf_persistent_instance_create(struct perf_event *event, const struct perf_persistent_detach *d)
@@ -101,13 +86,16 @@ perf_persistent_instance_create(struct perf_event *event, const struct perf_pers
 	if (!inst)
 		return ERR_PTR(-ENOMEM);
 
-	inst->member = member_alloc(event, d);
+	inst->member = kzalloc_obj(*inst->member, GFP_KERNEL_ACCOUNT);
 	err = inst->member ? perf_persistent_charge(inst) : -ENOMEM;
 	if (err) {
 		kfree(inst->member);
 		kfree(inst);
 		return ERR_PTR(err);
 	}
+	inst->member->nr = d->args.member;
+	inst->member->attr = event->persistent->attr;
+	strscpy(inst->member->label, d->label);
 	inst->event = event;
 	inst->key.task = perf_persistent_target(event);
 	inst->key.cgroup = perf_persistent_cgroup(event);
@@ -151,8 +139,7 @@ void perf_persistent_instance_finish(struct perf_persistent_instance *inst)
 	struct perf_persistent_session *session = inst->session;
 	struct perf_event *event = inst->event;
 
-	if (inst->rb)
-		perf_persistent_buffer_unpin(event, inst->rb);
+	perf_persistent_buffer_unpin(inst);
 	perf_persistent_put_user(event);
 	perf_persistent_instance_free(inst);
 

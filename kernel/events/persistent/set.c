@@ -191,10 +191,8 @@ static int may_set(struct perf_persistent_session *session, const struct perf_pe
 		err = perf_persistent_mode_allows(session, right) ? 0 : -EACCES;
 	else
 		err = perf_persistent_may_change(session, right);
-	if (!err)
-		err = set_security(session);
 
-	return err ?: may_set_mode(session, c);
+	return err ?: set_security(session) ?: may_set_mode(session, c);
 }
 
 static int check_member(struct perf_persistent_session *session,
@@ -271,14 +269,12 @@ static int check_period(struct perf_persistent_session *session,
 static int make_filters(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
 	struct perf_event *event;
-	int ret = 0;
+	int err = 0;
 
-	for_each_persistent_event(event, session, c->set.member, ret >= 0)
-		ret = perf_persistent_filter_add(&c->filters, event, c->filter);
-	if (ret < 0)
-		return ret;
+	for_each_persistent_event(event, session, c->set.member, !err)
+		err = perf_persistent_filter_add(&c->filters, event, c->filter);
 
-	return list_empty(&c->filters) ? -EINVAL : 0;
+	return err || !list_empty(&c->filters) ? err : -EINVAL;
 }
 
 /* The file that was detached cannot hold, and a view only the session that it was opened from. */
@@ -346,6 +342,19 @@ static void set_period(struct perf_event *event, u64 value)
 		perf_event_apply_period(child, period);
 }
 
+/* The leader of a group is the last, so that the group starts as a whole. */
+static void enable_siblings(struct perf_persistent_session *session, u32 member)
+{
+	struct perf_event *event;
+
+	for_each_persistent_event(event, session, member, true) {
+		guard(perf_event_ctx)(event);
+
+		if (event->group_leader != event && event->state > PERF_EVENT_STATE_REVOKED)
+			perf_event_for_each_child(event, _perf_event_enable);
+	}
+}
+
 static void set_event(const struct perf_persistent_set *set, struct perf_event *event)
 {
 	guard(perf_event_ctx)(event);
@@ -372,6 +381,8 @@ static void set_instances(struct perf_persistent_session *session, struct perf_p
 		return;
 
 	perf_persistent_filters_swap(&c->filters);
+	if (set->flags & PERF_PERSISTENT_SET_ENABLE)
+		enable_siblings(session, set->member);
 	for_each_persistent_event(event, session, set->member, true)
 		set_event(set, event);
 }

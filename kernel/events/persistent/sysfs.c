@@ -28,8 +28,7 @@
 #include "persistent.h"
 
 static struct kset *session_dirs;
-static struct kernfs_node *events_dir;
-static struct pmu perf_persistent_pmu;
+static struct kobject *events_dir;
 
 static struct perf_persistent_session *to_session(const struct kobject *kobj)
 {
@@ -182,7 +181,7 @@ static void announce(struct perf_persistent_session *session, enum kobject_actio
 }
 
 /* events/NAME */
-static ssize_t session_event_show(struct device *dev, struct device_attribute *attr, char *buf)
+static ssize_t session_event_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	struct perf_persistent_session *session;
 
@@ -194,7 +193,7 @@ static ssize_t session_event_show(struct device *dev, struct device_attribute *a
 /* 0; -EEXIST if the name is taken; -ESRCH if the session has ended; or -ENOMEM */
 int perf_persistent_sysfs_rename(struct perf_persistent_session *session, const char *name)
 {
-	int err = kernfs_rename(session->event_kn, events_dir, name);
+	int err = kernfs_rename(session->event_kn, events_dir->sd, name);
 
 	return err == -ENOENT ? -ESRCH : err;
 }
@@ -222,11 +221,10 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session, const cha
 	session->event_attr.attr.name = session->name;
 	session->event_attr.attr.mode = 0444;
 	session->event_attr.show = session_event_show;
-	err = sysfs_add_file_to_group(&perf_persistent_pmu.dev->kobj,
-				      &session->event_attr.attr, "events");
+	err = sysfs_create_file(events_dir, &session->event_attr.attr);
 	if (err)
 		return err;
-	session->event_kn = sysfs_get_dirent(events_dir, session->name);
+	session->event_kn = sysfs_get_dirent(events_dir->sd, session->name);
 
 	err = perf_persistent_sysfs_rename(session, name);
 	strscpy(session->name, name);
@@ -290,19 +288,9 @@ static const struct attribute_group caps_group = {
 	.attrs	= caps_attrs,
 };
 
-static struct attribute *events_attrs[] = {
-	NULL,
-};
-
-static const struct attribute_group events_group = {
-	.name	= "events",
-	.attrs	= events_attrs,
-};
-
 static const struct attribute_group *pmu_groups[] = {
 	&format_group,
 	&caps_group,
-	&events_group,
 	NULL,
 };
 
@@ -325,7 +313,7 @@ static int __init registry_sysfs_init(void)
 	if (err)
 		return err;
 
-	events_dir = sysfs_get_dirent(perf_persistent_pmu.dev->kobj.sd, "events");
+	events_dir = kobject_create_and_add("events", &perf_persistent_pmu.dev->kobj);
 	if (events_dir)
 		session_dirs = kset_create_and_add("ids", &session_uevent_ops,
 						   &perf_persistent_pmu.dev->kobj);

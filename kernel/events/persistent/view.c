@@ -285,9 +285,9 @@ static size_t values_format(const struct view_values *v, u64 read_format, u64 *o
 static ssize_t view_read(struct file *file, char __user *buf, size_t count, loff_t *ppos)
 {
 	struct perf_persistent_view *view = file->private_data;
-	struct view_values *v;
+	struct view_values *v __free(kfree) = NULL;
+	u64 *out __free(kfree) = NULL;
 	ssize_t ret;
-	u64 *out;
 
 	ret = security_perf_event_read(view->event);
 	if (ret)
@@ -303,19 +303,14 @@ static ssize_t view_read(struct file *file, char __user *buf, size_t count, loff
 		return PTR_ERR(v);
 
 	out = kmalloc(struct_size(v, event, v->nr), GFP_KERNEL);
-	if (out)
-		ret = values_format(v, view->read_format, out);
-	kfree(v);
 	if (!out)
 		return -ENOMEM;
 
+	ret = values_format(v, view->read_format, out);
 	if (count < ret)
-		ret = -ENOSPC;
-	else if (copy_to_user(buf, out, ret))
-		ret = -EFAULT;
-	kfree(out);
+		return -ENOSPC;
 
-	return ret;
+	return copy_to_user(buf, out, ret) ? -EFAULT : ret;
 }
 
 /* Wake-ups */
@@ -361,8 +356,6 @@ static __poll_t view_poll(struct file *file, poll_table *wait)
 {
 	struct perf_persistent_view *view = file->private_data;
 	struct perf_event *event = view->event;
-	__poll_t events = EPOLLHUP;
-	struct perf_buffer *rb;
 
 	poll_wait(file, &event->waitq, wait);
 
@@ -378,13 +371,11 @@ static __poll_t view_poll(struct file *file, poll_table *wait)
 	if (event->state == PERF_EVENT_STATE_ERROR && event->attr.pinned)
 		return EPOLLERR;
 
-	rb = ring_buffer_get(event);
-	if (rb) {
-		events = view_has_news(view, rb) ? EPOLLIN | EPOLLRDNORM : 0;
-		ring_buffer_put(rb);
-	}
+	struct perf_buffer *rb __free(ring_buffer_put) = ring_buffer_get(event);
+	if (!rb)
+		return EPOLLHUP;
 
-	return events;
+	return view_has_news(view, rb) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
 /* The file */
@@ -514,7 +505,7 @@ static int view_mmap(struct file *file, struct vm_area_struct *vma)
 		if (err)
 			return err;
 		/* Moving data_tail needs control: it decides which records others see. */
-		err = perf_persistent_may_use(view->event, PERF_PERSISTENT_CONTROL);
+		err = perf_persistent_may_write(view->holder.session);
 	}
 	if (err && (vma->vm_flags & VM_WRITE))
 		return err;
@@ -550,12 +541,13 @@ static void view_show_fdinfo(struct seq_file *m, struct file *file)
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	inst = perf_persistent_instance_of(view->event);
-	if (!inst)
-		return;
-
-	seq_printf(m, "persistent-id:\t%u\n", inst->session->id);
-	seq_printf(m, "persistent-instance:\t%u\n", inst->nr);
+	inst = view->event ? perf_persistent_instance_of(view->event) : NULL;
+	if (inst) {
+		seq_printf(m, "persistent-id:\t%u\n", inst->session->id);
+		seq_printf(m, "persistent-instance:\t%u\n", inst->nr);
+	} else if (!view->event && perf_persistent_session_lives(view->holder.session)) {
+		seq_printf(m, "persistent-id:\t%u\n", view->holder.session->id);
+	}
 }
 
 static const struct file_operations view_fops = {
@@ -575,22 +567,12 @@ static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 	return perf_persistent_ioctl(&view->holder, NULL, cmd, arg);
 }
 
-static void session_show_fdinfo(struct seq_file *m, struct file *file)
-{
-	struct perf_persistent_view *view = file->private_data;
-
-	guard(mutex)(&perf_persistent_mutex);
-
-	if (perf_persistent_session_lives(view->holder.session))
-		seq_printf(m, "persistent-id:\t%u\n", view->holder.session->id);
-}
-
 /* For QUERY and SET of a whole session; the file keeps no event. */
 static const struct file_operations session_fops = {
 	.release		= view_release,
 	.unlocked_ioctl		= session_ioctl,
 	.compat_ioctl		= compat_ptr_ioctl,
-	.show_fdinfo		= session_show_fdinfo,
+	.show_fdinfo		= view_show_fdinfo,
 };
 
 /*

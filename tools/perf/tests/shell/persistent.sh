@@ -172,6 +172,7 @@ test_names() {
 	must_fail "$name" perf stat -e "$name" true
 	must_fail "no-such" perf record -o "$dir/x" -e persistent/no-such/ true
 	must_fail "No such persistent event" perf stat -e persistent/no-such/ true
+	must_fail "Several sessions in one event" perf stat -e "persistent/$name,id=1/" true
 	grep -q "unknown term" "$dir/out" && fail "there are two errors: $(cat "$dir/out")"
 	must_fail "unknown term 'no-term'" perf stat -e "persistent/$name,no-term=1/" true
 	grep -q "No such persistent" "$dir/out" && fail "there are two errors: $(cat "$dir/out")"

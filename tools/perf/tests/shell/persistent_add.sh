@@ -221,7 +221,7 @@ test_dropped() {
 }
 
 test_dropped_log() {
-	begin "Other samples in a buffer of a dropped process are in the next log"
+	begin "Other samples in a buffer of a dropped process are in the next log, which forgets it"
 	bench="taskset 1 perf bench syscall basic -l 30"
 	waiting "$bench; exec sleep 1000"
 	stays=$waiting
@@ -229,6 +229,7 @@ test_dropped_log() {
 	must perf record --persistent="$name,discard" -c 1 -m 16 -e $call -p "$stays,$waiting"
 	must perf persistent flush -o "$dir/full" "$name"
 	size=$(($(wc -c < "$dir/full") + 1200))
+	was=$(grep -c "^l" "$dir/full.pos")
 	touch "$dir/go"
 	wait_for is_comm sleep $stays || fail "the first does not go on"
 	touch "$dir/second"
@@ -238,6 +239,8 @@ test_dropped_log() {
 		perf persistent flush -o "$dir/full" --max-size ${size}B --until-full "$name"
 	must perf persistent flush -o "$dir/full" "$name"
 	expect_samples 30 "$dir/full"
+	is=$(grep -c "^l" "$dir/full.pos")
+	[ "$is" -eq $((was / 2)) ] || fail "$dir/full.pos has $is events, and had $was before"
 	kill $stays $waiting
 	stop
 	finish

@@ -268,6 +268,10 @@ has_mark() {
 	perf persistent list | grep -q persistent_mark
 }
 
+has_other_marks() {
+	perf persistent list | grep -v "^$name-marks " | grep -q persistent_mark
+}
+
 test_mark() {
 	begin "A mark is a record in the buffers of sessions that record marks"
 	if ! perf check feature -q libtraceevent
@@ -275,7 +279,7 @@ test_mark() {
 		skip "this perf has no tracepoints"
 		return
 	fi
-	unseen="no session records the event perf_persistent:persistent_mark"
+	unseen="the event perf_persistent:persistent_mark is enabled in no session"
 	has_mark || must_succeed "$unseen" perf persistent mark "$name" "nobody sees it"
 	must perf record --persistent="$name-marks" -a -m 16 -e perf_persistent:persistent_mark
 	must_succeed "^$name-marks: id [0-9]* marked$" \
@@ -294,6 +298,8 @@ test_mark() {
 	must_fail "Usage: perf persistent mark" perf persistent mark "$name"
 	must_fail "Error: name one session, and quote a text with spaces" \
 		perf persistent mark "$name" two texts
+	must perf persistent disable "$name-marks"
+	has_other_marks || must_succeed "$unseen" perf persistent mark "$name-marks" "nobody sees it"
 	stop "$name-marks"
 	finish
 }
@@ -572,7 +578,8 @@ test_users() {
 	done
 	must_fail "owned by root; $way" as_nobody perf persistent read "$name"
 	must_fail "owned by root; $way" as_nobody perf persistent dump "$name"
-	must_fail "owned by root; $may" as_nobody perf persistent set --mode 644 "$name"
+	must_fail "a new mode needs CAP_PERFMON, or ownership" \
+		as_nobody perf persistent set --mode 644 "$name"
 	must_fail "owned by root; $may" as_nobody perf persistent mark "$name" text
 	must_succeed "^no session of yours to stop$" as_nobody perf persistent stop --mine
 	must_succeed "^$mine: id" \

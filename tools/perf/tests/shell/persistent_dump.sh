@@ -73,6 +73,19 @@ test_pipe() {
 	finish
 }
 
+test_closed_pipe() {
+	begin "A dump to a file is complete even if nobody reads the messages"
+	{
+		perf persistent dump "$name" -o "$dir/unread"
+		echo $? > "$dir/status"
+	} 2>&1 | true
+	wait_for [ -s "$dir/status" ] || fail "it does not end"
+	[ "$(cat "$dir/status")" = 0 ] || fail "its status is $(cat "$dir/status")"
+	ls "$dir"/unread.?????? > /dev/null 2>&1 && fail "it leaves $(ls "$dir")"
+	must perf script -i "$dir/unread"
+	finish
+}
+
 # has_data FILE: true if it has non-executable mappings of this shell
 has_data() {
 	perf script --show-mmap-events -i "$1" 2> "$dir/err" |
@@ -443,6 +456,7 @@ need_tracepoints
 
 test_percent
 test_pipe
+test_closed_pipe
 test_data
 test_bpf
 test_last

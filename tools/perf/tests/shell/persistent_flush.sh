@@ -66,13 +66,17 @@ test_room() {
 	finish
 }
 
+has_lost() {
+	perf persistent status "$name" | grep -q "overrun: *yes"
+}
+
 test_lost() {
 	begin "Dropped records are counted, once, and the first records stay"
 	stop
 	rm -f "$log" "$log.pos"
-	# A page is full after a tenth of this time.
+	# A page is full after 0.1 s.
 	must perf record --persistent="$name,discard" -a -e cpu-clock -c 1000000 -m 1
-	sleep 1
+	wait_for has_lost || fail "nothing is lost"
 	must perf persistent disable "$name"
 	flush
 	grep -q "dropped, buffer full: [1-9][0-9]* samples" "$dir/out" || fail "no loss is told"

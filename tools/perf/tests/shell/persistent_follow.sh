@@ -11,7 +11,6 @@ max_rate=/proc/sys/kernel/perf_event_max_sample_rate
 max_percent=/proc/sys/kernel/perf_cpu_time_max_percent
 percent=
 second=
-cpu1=/sys/devices/system/cpu/cpu1/online
 
 restore_rate() {
 	[ -n "$percent" ] || return
@@ -25,7 +24,6 @@ take_back() {
 	[ -n "$pid" ] && kill "$pid" 2> /dev/null
 	[ -n "$second" ] && kill "$second" 2> /dev/null
 	restore_rate
-	[ ! -w $cpu1 ] || echo 1 > $cpu1
 }
 
 start() {
@@ -106,53 +104,9 @@ test_command() {
 		says "session $name, id [0-9]*, has ended"
 		must perf report --stdio -i "$dir/data"
 	done
-	finish
-}
-
-test_threads() {
-	begin "So does a command of perf record --threads"
 	start
-	follow perf record --threads -e "persistent/$name/" -o "$dir/data" -- sh -c "$(lasting)"
-	wait_for [ -e "$dir/ready" ] || fail "it does not start: $(cat "$dir/follow")"
-	stop
-	sleep 0.5
-	touch "$dir/go"
-	ends_with 7
-	says "session $name, id [0-9]*, has ended"
-	rm -rf "$dir/data"
-	finish
-}
-
-# has_cpu1: true if $dir/data has samples of CPU 1
-has_cpu1() {
-	perf script -F cpu -i "$dir/data" 2> /dev/null | grep -q '\[0*1\]'
-}
-
-# shellcheck disable=SC2317
-is_dumped() {
-	must perf persistent dump -o "$dir/data" "$name"
-	has_cpu1
-}
-
-test_threads_offline() {
-	begin "perf record --threads reads the records of a CPU that is offline"
-	if [ ! -w $cpu1 ]
-	then
-		skip "CPU 1 cannot be taken offline"
-		return
-	fi
-	must perf record --persistent="$name" -a -m 16 -e cpu-clock -F 99
-	wait_for is_dumped || fail "CPU 1 has no samples"
-	echo 0 > $cpu1
-	for threads in cpu core
-	do
-		must perf record --threads=$threads --history -e "persistent/$name/" \
-			-o "$dir/data" -- true
-		has_cpu1 || fail "$threads: its samples are missing"
-		rm -rf "$dir/data"
-	done
-	echo 1 > $cpu1
-	stop
+	must_succeed "perf stat: session $name, id [0-9]*, has ended" \
+		perf stat -e "persistent/$name/" -- perf persistent stop "$name"
 	finish
 }
 
@@ -326,8 +280,6 @@ need_feature
 mkfifo "$dir/keys"
 
 test_command
-test_threads
-test_threads_offline
 test_tasks
 test_no_command
 test_trace

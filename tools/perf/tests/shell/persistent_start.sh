@@ -664,6 +664,8 @@ test_limits() {
 	fi
 	must_fail "kernel.perf_event_persistent_max" \
 		perf stat --persistent="$name" -e cpu-clock,page-faults
+	must_fail "user.max_perf_persistent or kernel.perf_event_persistent_max is reached" \
+		as_nobody perf stat --persistent="$name" -e task-clock:u,page-faults:u -- true
 	restore
 	must_fail "not enough memory for its buffer, use a smaller -m$" \
 		perf record --persistent="$name" -a -m 256G -e cpu-clock

@@ -379,6 +379,10 @@ test_full_disk() {
 	run_programs 200
 	must_fail "No space left on device" perf persistent flush -o "$small/log" "$name"
 	[ "$(wc -c < "$small/log")" -eq "$before" ] || fail "a part was left"
+	perf persistent dump -o - "$name" > "$small/dumped" 2> "$dir/out" &&
+		fail "a dump fits"
+	and_says "^cannot write standard output: No space left on device$"
+	rm -f "$small/dumped"
 	status -i "$small/log"
 	says "flush error" "No space left on device"
 	perf persistent status -j -i "$small/log" "$name" > "$dir/out" 2>&1

@@ -98,37 +98,22 @@ static int persistent_buffer__query(int fd, struct perf_persistent_query *query)
 	return err == -EINVAL || (!err && !query->buffer_pages) ? -ENOENT : err;
 }
 
-/* The queried instance was dropped: query another one that shares the buffer. */
-static int persistent_buffer__query_another(struct persistent_buffer *buffer,
-					    struct perf_persistent_query *query)
-{
-	struct persistent_instance *instance;
-	int err, idx, thread;
-	struct evsel *evsel;
-
-	if (!buffer->evlist)
-		return -ENOENT;
-
-	evlist__for_each_persistent(buffer->evlist, evsel, idx, thread, instance) {
-		int fd = PERSISTENT_FD(evsel, idx, thread);
-
-		if (instance->info.buffer_id != buffer->id)
-			continue;
-		err = persistent_buffer__query(fd, query);
-		if (err == -ENOENT)
-			continue;
-		buffer->fd = fd;
-		return err;
-	}
-	return -ENOENT;
-}
-
+/* If the queried instance was dropped, query another one that shares the buffer. */
 static int persistent_buffer__ask(struct persistent_buffer *buffer,
 				  struct perf_persistent_query *query)
 {
 	int err = persistent_buffer__query(buffer->fd, query);
 
-	return err == -ENOENT ? persistent_buffer__query_another(buffer, query) : err;
+	if (err != -ENOENT || !buffer->evlist)
+		return err;
+
+	evlist__for_each_persistent(buffer->evlist, it) {
+		if (err != -ENOENT || it.instance->info.buffer_id != buffer->id)
+			continue;
+		buffer->fd = it.fd;
+		err = persistent_buffer__query(buffer->fd, query);
+	}
+	return err;
 }
 
 /*
@@ -249,15 +234,13 @@ void persistent_buffer__munmap(struct mmap *map)
 static int persistent_buffer__is_final(struct persistent_buffer *buffer)
 {
 	struct perf_persistent_query query;
-	struct persistent_instance *instance;
-	int idx, thread, final = 1;
-	struct evsel *evsel;
+	int final = 1;
 
-	evlist__for_each_persistent(buffer->evlist, evsel, idx, thread, instance) {
-		if (instance->info.buffer_id != buffer->id)
+	evlist__for_each_persistent(buffer->evlist, it) {
+		if (it.instance->info.buffer_id != buffer->id)
 			continue;
 		query = (struct perf_persistent_query) {};
-		if (persistent__query(PERSISTENT_FD(evsel, idx, thread), &query) || query.self.id)
+		if (persistent__query(it.fd, &query) || query.self.id)
 			return -ENOENT;
 		if (query.self.state < PERF_PERSISTENT_STATE_EXITED)
 			final = 0;
@@ -284,17 +267,15 @@ static int persistent_buffer__reserved(struct persistent_buffer *buffer, u64 *re
 {
 	struct perf_persistent_query query;
 	int err = persistent_buffer__ask(buffer, &query);
+	bool final;
 
 	*reserved = query.buffer_head;
-	if (err == -ENOENT) {
-		buffer->ended = true;
-		if (buffer->backward && !persistent_buffer__becomes_final(buffer))
-			*reserved = ring_buffer_read_head(buffer->base) - buffer->size;
-		else
-			*reserved = ring_buffer_read_head(buffer->base);
-		return 0;
-	}
-	return err;
+	if (err != -ENOENT)
+		return err;
+	buffer->ended = true;
+	final = !buffer->backward || persistent_buffer__becomes_final(buffer);
+	*reserved = ring_buffer_read_head(buffer->base) - (final ? 0 : buffer->size);
+	return 0;
 }
 
 static void persistent_buffer__copy(struct persistent_buffer *buffer, u64 from, u64 len)

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <linux/kernel.h>
 #include <subcmd/parse-options.h>
 #include "debug.h"
+#include "log.h"
 #include "output.h"
 #include "reader.h"
 #include "registry.h"
@@ -36,7 +36,6 @@ static void dump__interrupted(int sig)
 static void dump__report(struct persistent_reader *reader, const char *name, u32 id)
 {
 	struct persistent_output *output = &dump_output;
-	unsigned long long bytes = persistent_reader__lost_bytes(reader);
 
 	pr_info("[ perf persistent dump: wrote %.3f MB %s (%llu samples) of %s, id %u ]\n",
 		output->bytes / 1024.0 / 1024.0, output->path,
@@ -44,8 +43,6 @@ static void dump__report(struct persistent_reader *reader, const char *name, u32
 	if (reader->left_out)
 		pr_info("[ older samples left out: %llu ]\n",
 			(unsigned long long)reader->left_out);
-	if (bytes)
-		pr_info("[ older records were overwritten: %llu bytes ]\n", bytes);
 	if (output->lost)
 		pr_info("[ dropped, buffer full: %llu samples ]\n",
 			(unsigned long long)output->lost);
@@ -68,6 +65,7 @@ static int dump__write(const struct persistent_dump *dump, struct persistent_rea
 		       const char *path)
 {
 	int err = persistent_output__open(&dump_output, reader->evlist, path);
+	struct persistent_log none = { .fd = -1 };
 
 	if (err)
 		return err;
@@ -75,8 +73,9 @@ static int dump__write(const struct persistent_dump *dump, struct persistent_rea
 	dump_output.cache_build_ids = !dump->no_buildid_cache;
 	err = persistent_reader__read(reader) ?:
 	      persistent_output__synthesize(&dump_output) ?:
-	      persistent_output__write_lost(&dump_output) ?:
+	      persistent_output__write_lost(&dump_output, &none) ?:
 	      dump__limit(dump, reader);
+	persistent_log__close(&none);
 	if (!err) {
 		persistent_reader__find_horizon(reader);
 		err = persistent_output__write(&dump_output, reader);
@@ -192,6 +191,9 @@ int persistent_dump__prepare(struct persistent_dump *dump, bool several)
 		if (sigismember(&ends, sig))
 			signal(sig, dump__interrupted);
 	}
+	/* The reader of messages may leave. */
+	if (!to_stdout)
+		signal(SIGPIPE, SIG_IGN);
 	return 0;
 }
 

@@ -15,7 +15,6 @@
 #include <subcmd/parse-options.h>
 #include "debug.h"
 #include "evlist.h"
-#include "evsel.h"
 #include "log.h"
 #include "output.h"
 #include "reader.h"
@@ -72,36 +71,28 @@ static int flush__set_cursors(struct persistent_flush *flush)
 	return 0;
 }
 
-/* Write only losses since the log was last written to. */
-static int flush__write_lost(struct persistent_flush *flush)
+/* Instances that have left the session do not come back. */
+static void flush__forget_others(struct persistent_flush *flush)
 {
-	struct persistent_instance *instance;
-	struct evsel *evsel;
-	int err, idx, thread;
-	u64 lost, *before, since;
+	struct persistent_log *log = &flush->log;
+	int nr = log->nr_marks;
 
-	evlist__for_each_persistent(flush->reader.evlist, evsel, idx, thread, instance) {
-		before = persistent_log__mark(&flush->log, LOG_LOST, instance->info.event_id);
-		if (!before)
-			return -ENOMEM;
-		err = evsel__persistent_lost_records(evsel, idx, thread, &lost);
-		/* Losses from before a clear were cleared, too. */
-		since = max(*before, instance->base_lost);
-		lost += instance->base_lost;
-		if (!err && lost > since)
-			err = persistent_output__put_lost(&flush->output, evsel,
-							  instance->info.event_id, lost - since);
-		if (err)
-			return err;
-		*before = lost;
+	log->nr_marks = 0;
+	for (int i = 0; i < nr; i++) {
+		struct persistent_log_mark *mark = &log->marks[i];
+
+		if (mark->what == LOG_POSITION ?
+		    persistent_reader__find(&flush->reader, mark->id) != NULL :
+		    evlist__id2sid(flush->reader.evlist, mark->id) != NULL)
+			log->marks[log->nr_marks++] = *mark;
 	}
-	return 0;
 }
 
 static int flush__commit(struct persistent_flush *flush)
 {
 	struct persistent_reader *reader = &flush->reader;
 
+	flush__forget_others(flush);
 	for (int i = 0; i < reader->nr; i++)
 		*persistent_log__mark(&flush->log, LOG_POSITION, reader->buffers[i].id) =
 			reader->buffers[i].cursor;
@@ -119,12 +110,10 @@ static int flush__commit(struct persistent_flush *flush)
 static int flush__has_new(struct persistent_flush *flush)
 {
 	struct persistent_log *log = &flush->log;
-	struct persistent_instance *instance;
-	int idx, thread, nr = log->nr_marks;
-	struct evsel *evsel;
+	int nr = log->nr_marks;
 
-	evlist__for_each_persistent(flush->reader.evlist, evsel, idx, thread, instance) {
-		if (!persistent_log__mark(log, LOG_LOST, instance->info.event_id))
+	evlist__for_each_persistent(flush->reader.evlist, it) {
+		if (!persistent_log__mark(log, LOG_LOST, it.instance->info.event_id))
 			return -ENOMEM;
 	}
 	return log->nr_marks > nr;
@@ -232,7 +221,7 @@ static int flush__write_records(struct persistent_flush *flush)
 	if (!err && !log->size)
 		persistent_reader__find_horizon(&flush->reader);
 	/* Lost records come before the FINISHED_ROUND that ends the complete part. */
-	return err ?: flush__write_lost(flush) ?:
+	return err ?: persistent_output__write_lost(&flush->output, log) ?:
 		      flush__fit(flush) ?:
 		      persistent_output__write(&flush->output, &flush->reader);
 }

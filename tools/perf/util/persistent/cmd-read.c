@@ -10,7 +10,6 @@
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <linux/kernel.h>
 #include <linux/time64.h>
 #include <subcmd/parse-options.h>

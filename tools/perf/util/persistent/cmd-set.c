@@ -285,6 +285,7 @@ static const char *set__strerror(u32 id, const struct perf_persistent_set *set,
 				 char *buf, size_t size)
 {
 	const char *why = err == -EINVAL ? set__why_invalid(set, change, buf, size) : NULL;
+	bool refused;
 
 	if (why)
 		return why;
@@ -293,11 +294,12 @@ static const char *set__strerror(u32 id, const struct perf_persistent_set *set,
 			  change->name);
 		return buf;
 	}
-	if (err == -EPERM && set->flags & PERF_PERSISTENT_SET_UID)
+	refused = err == -EPERM || err == -EACCES;
+	if (refused && set->flags & PERF_PERSISTENT_SET_UID)
 		return "a new owner needs CAP_PERFMON";
-	if (err == -EPERM && set->flags & PERF_PERSISTENT_SET_GID)
+	if (refused && set->flags & PERF_PERSISTENT_SET_GID)
 		return "needs CAP_PERFMON; without it the owner can choose one of their own groups";
-	if (err == -EPERM && set->flags & PERF_PERSISTENT_SET_MODE)
+	if (refused && set->flags & PERF_PERSISTENT_SET_MODE)
 		return "a new mode needs CAP_PERFMON, or ownership of a session started without it";
 	return persistent__strerror(id, 'w', err, buf, size);
 }
@@ -372,11 +374,26 @@ int persistent_cmd__set(int argc, const char **argv, const char * const usage[])
 static bool session__has_mark(u32 id)
 {
 	struct strbuf types = STRBUF_INIT;
+	struct persistent_info info;
 	bool has = !persistent__types(id, ' ', &types) &&
 		   (strstr(types.buf, MARK_EVENT) || strstr(types.buf, "tracepoint:"));
+	bool found = false, enabled = false;
 
 	strbuf_release(&types);
-	return has;
+	/* Callers without the right to look do not learn whether it is enabled. */
+	if (!has || persistent_info__init(&info, id))
+		return has;
+
+	for (int i = 0; i < info.nr; i++) {
+		struct perf_persistent_info *instance = &info.instances[i];
+
+		if (!strstarts(info.members[instance->member].label, MARK_EVENT))
+			continue;
+		found = true;
+		enabled |= instance->state == PERF_PERSISTENT_STATE_ENABLED;
+	}
+	persistent_info__exit(&info);
+	return enabled || !found;
 }
 
 /* The kernel reports the mark anyway, to others that may have the event. */
@@ -392,7 +409,7 @@ static void mark__note_unseen(void)
 	if (nr >= 0)
 		free(ids);
 	if (!seen)
-		pr_info("[ perf persistent mark: no session records the event %s, so the text is in no session ]\n",
+		pr_info("[ perf persistent mark: the event %s is enabled in no session, so the text is in none ]\n",
 			MARK_EVENT);
 }
 

@@ -18,7 +18,6 @@
 #include <subcmd/parse-options.h>
 #include <sys/stat.h>
 #include "debug.h"
-#include "event.h"
 #include "info.h"
 #include "json.h"
 #include "log.h"
@@ -52,7 +51,7 @@ struct persistent_status {
 	u64				asked;
 	char				new_state[128];
 	mode_t				state_mode;
-	struct persistent_log_status	log;
+	struct persistent_log		log;
 };
 
 /* Ignore side-band: it names tasks, and its losses are not samples. */
@@ -117,7 +116,9 @@ static int status__ask_buffers(struct persistent_status *status)
 	if (!persistent__number(status->id, "buffer_bytes"))
 		return 0;
 
-	err = persistent_reader__open(&reader, status->id) ?: status__look_into(status, &reader);
+	err = persistent__check_buffer(status->id) ?:
+	      persistent_reader__open(&reader, status->id) ?:
+	      status__look_into(status, &reader);
 	persistent_reader__close(&reader);
 	return err;
 }
@@ -193,7 +194,7 @@ static int status__ask_files(struct persistent_status *status, const struct stat
 	if (options->log || options->state)
 		err = persistent_log__session(status->id, session, sizeof(session));
 	if (!err && options->log)
-		err = persistent_log__status(options->log, session, &status->log);
+		err = persistent_log__status(&status->log, options->log, session);
 	if (!err && options->state)
 		err = status__ask_state(status, options->state, session);
 	/* Instances that left the session took their losses with them. */
@@ -217,17 +218,18 @@ static int status__ask(struct persistent_status *status, const struct status_opt
 	return status__ask_buffers(status) ?: status__ask_files(status, options);
 }
 
-static void status__print_log(const struct persistent_log_status *log, const char *path)
+static void status__print_log(const struct persistent_log *log)
 {
+	const u64 *values = log->values;
 	char buf[STRERR_BUFSIZE];
 
-	printf("  log:          %s, %.3f MB\n", path, log->size / 1024.0 / 1024.0);
-	printf("  flush:        %s\n", log->flushing ? "in progress" : "not in progress");
+	printf("  log:          %s, %.3f MB\n", log->path, log->size / 1024.0 / 1024.0);
+	printf("  flush:        %s\n", log->locked ? "in progress" : "not in progress");
 	printf("  flush error:  %s\n",
-	       log->error ? str_error_r(log->error, buf, sizeof(buf)) : "none");
-	printf("  log full:     %s\n", log->full ? "yes" : "no");
-	if (log->missing)
-		printf("  log overrun:  yes, %" PRIu64 " samples missing\n", log->missing);
+	       values[LOG_ERROR] ? str_error_r(values[LOG_ERROR], buf, sizeof(buf)) : "none");
+	printf("  log full:     %s\n", values[LOG_FULL] ? "yes" : "no");
+	if (values[LOG_MISSING])
+		printf("  log overrun:  yes, %" PRIu64 " samples missing\n", values[LOG_MISSING]);
 	else
 		printf("  log overrun:  no\n");
 }
@@ -253,13 +255,13 @@ static void status__print(const struct persistent_status *status,
 	else
 		printf("  overrun:      no\n");
 	if (options->log)
-		status__print_log(&status->log, options->log);
+		status__print_log(&status->log);
 }
 
 static void json__status(struct json_out *out, const struct persistent_status *status,
 			 const struct status_options *options)
 {
-	const struct persistent_log_status *log = &status->log;
+	const u64 *values = status->log.values;
 	char buf[STRERR_BUFSIZE];
 
 	json_out__begin(out, NULL, '{');
@@ -275,14 +277,14 @@ static void json__status(struct json_out *out, const struct persistent_status *s
 	json_out__number(out, "lost", status->lost);
 	if (options->log) {
 		json_out__string(out, "log", options->log);
-		json_out__number(out, "log-bytes", log->size);
-		json_out__bool(out, "flushing", log->flushing);
-		if (log->error)
+		json_out__number(out, "log-bytes", status->log.size);
+		json_out__bool(out, "flushing", status->log.locked);
+		if (values[LOG_ERROR])
 			json_out__string(out, "flush-error",
-					 str_error_r(log->error, buf, sizeof(buf)));
-		json_out__bool(out, "log-full", log->full);
-		json_out__bool(out, "log-overrun", log->missing);
-		json_out__number(out, "log-lost", log->missing);
+					 str_error_r(values[LOG_ERROR], buf, sizeof(buf)));
+		json_out__bool(out, "log-full", values[LOG_FULL]);
+		json_out__bool(out, "log-overrun", values[LOG_MISSING]);
+		json_out__number(out, "log-lost", values[LOG_MISSING]);
 	}
 	json_out__end(out, '}');
 }

@@ -88,9 +88,12 @@ static void counters__add_member(struct counters *counters, struct persistent_in
 		if (instance->member != member)
 			continue;
 		nr++;
-		if (instance->state != PERF_PERSISTENT_STATE_ENABLED)
+		/* A pinned event without a counter is not tried again. */
+		if (instance->state == PERF_PERSISTENT_STATE_ERROR)
+			never++;
+		else if (instance->state != PERF_PERSISTENT_STATE_ENABLED)
 			continue;
-		if (instance->time_enabled && !instance->time_running)
+		else if (instance->time_enabled && !instance->time_running)
 			never++;
 		else if (instance->pid != -1)
 			counters->tasks++;

@@ -194,10 +194,9 @@ static int persistent_exits__add_instance(struct persistent_exits *exits, struct
 /* Called after the buffers were read, so that no record is missing unless it was lost */
 static int persistent_exits__find_targets(struct persistent_exits *exits)
 {
-	struct persistent_instance *instance;
-	int err, idx, thread;
 	struct evsel *evsel;
 	u64 lost;
+	int err;
 
 	evlist__for_each_entry(exits->reader.evlist, evsel) {
 		if (evsel->core.attr.inherit_stat)
@@ -207,11 +206,11 @@ static int persistent_exits__find_targets(struct persistent_exits *exits)
 	if (!exits->targets)
 		return -ENOMEM;
 
-	evlist__for_each_persistent(exits->reader.evlist, evsel, idx, thread, instance) {
-		if (!evsel->core.attr.inherit_stat)
+	evlist__for_each_persistent(exits->reader.evlist, it) {
+		if (!it.evsel->core.attr.inherit_stat)
 			continue;
-		err = evsel__persistent_lost_records(evsel, idx, thread, &lost) ?:
-		      persistent_exits__add_instance(exits, evsel, &instance->info);
+		err = evsel__persistent_lost_records(it.evsel, it.idx, it.thread, &lost) ?:
+		      persistent_exits__add_instance(exits, it.evsel, &it.instance->info);
 		if (err)
 			return err;
 		exits->lost += lost;
@@ -389,15 +388,17 @@ static int persistent_exits__read(struct persistent_exits *exits, u32 id)
 	if (err)
 		return err;
 	machines__init(&exits->machines);
-	err = persistent_reader__open(&exits->reader, id) ?:
+	err = persistent__check_buffer(id) ?:
+	      persistent_reader__open(&exits->reader, id) ?:
 	      persistent_reader__read(&exits->reader);
 	if (err)
 		return err;
-	persistent_reader__find_horizon(&exits->reader);
 
-	err = persistent_exits__find_targets(exits) ?:
-	      persistent_exits__process_all(exits) ?:
-	      persistent_exits__check_children(exits);
+	err = persistent_exits__find_targets(exits);
+	if (err)
+		return err;
+	persistent_reader__find_horizon(&exits->reader);
+	err = persistent_exits__process_all(exits) ?: persistent_exits__check_children(exits);
 	if (err)
 		return err;
 	persistent_exits__take_off_children(exits);
@@ -480,13 +481,9 @@ static void persistent_exits__print_rows(struct persistent_exits *exits)
 /* Print losses to stderr, also with JSON: nothing is missing silently. */
 static void persistent_exits__print_losses(struct persistent_exits *exits)
 {
-	unsigned long long bytes = persistent_reader__lost_bytes(&exits->reader);
-
 	if (exits->lost)
 		fprintf(stderr, "[ dropped, buffer full: %llu records, so counts are missing ]\n",
 			(unsigned long long)exits->lost);
-	if (bytes)
-		fprintf(stderr, "[ older records were overwritten: %llu bytes ]\n", bytes);
 	persistent_reader__print_horizon(&exits->reader, stderr);
 	if (exits->waiting)
 		fprintf(stderr,
@@ -554,7 +551,7 @@ static void persistent_exits__json(struct persistent_exits *exits, struct json_o
 	json_out__number(out, "lost", exits->lost);
 	json_out__number(out, "lost-side-band",
 			 evlist__persistent_lost(exits->reader.evlist, true));
-	json_out__number(out, "overwritten-bytes", persistent_reader__lost_bytes(&exits->reader));
+	json_out__number(out, "overwritten-bytes", exits->reader.older_bytes);
 	json_out__begin(out, "exits", '[');
 	for (int i = 0; i < exits->nr_rows; i++)
 		persistent_exits__json_row(exits, exits->rows[i], out);

@@ -40,8 +40,6 @@ static const char *evsel__not_reopenable(struct evsel *evsel)
 
 	if (evsel__leader(evsel) != evsel || evsel->core.nr_members > 1)
 		return "be in a group";
-	if (evsel->filter || !list_empty(&evsel->bpf_filters))
-		return "be filtered";
 	if (evsel->cgrp)
 		return "be bound to a cgroup";
 	if (evsel__has_other_terms(evsel) || attr->config1 || attr->config2 || attr->config3 ||
@@ -281,15 +279,13 @@ int evlist__check_consume(struct evlist *evlist)
  */
 int evlist__enable_persistent(struct evlist *evlist)
 {
-	struct persistent_instance *instance;
-	int idx, thread, err;
-	struct evsel *evsel;
+	int err;
 
-	evlist__for_each_persistent(evlist, evsel, idx, thread, instance) {
-		if (!ioctl(PERSISTENT_FD(evsel, idx, thread), PERF_EVENT_IOC_ENABLE, 0))
+	evlist__for_each_persistent(evlist, it) {
+		if (!ioctl(it.fd, PERF_EVENT_IOC_ENABLE, 0))
 			continue;
 		err = -errno;
-		pr_err("%s cannot be read: %s\n", evsel__name(evsel), strerror(-err));
+		pr_err("%s cannot be read: %s\n", evsel__name(it.evsel), strerror(-err));
 		return err;
 	}
 	return 0;

@@ -18,7 +18,6 @@
 #include "evsel.h"
 #include "mmap.h"
 #include "reader.h"
-#include "registry.h"
 #include "reopen.h"
 
 /*
@@ -188,25 +187,22 @@ static int mmap__init_persistent(struct mmap *map, struct persistent_buffer *buf
 	return 0;
 }
 
-static int evlist__poll_persistent(struct evlist *evlist, struct evsel *evsel, struct mmap *first)
+static int evlist__poll_persistent(struct evlist *evlist, struct mmap *first)
 {
 	struct persistent_reader *reader = evlist__persistent(evlist);
-	struct persistent_instance *instance;
 	struct persistent_buffer *buffer;
 	struct mmap *map;
-	int idx, thread;
 
-	evsel__for_each_persistent(evsel, idx, thread, instance) {
-		int fd = PERSISTENT_FD(evsel, idx, thread);
-
-		buffer = persistent_reader__find(reader, instance->info.buffer_id);
+	evlist__for_each_persistent(evlist, it) {
+		buffer = persistent_reader__find(reader, it.instance->info.buffer_id);
 		if (!buffer)
 			continue;
 
 		map = &first[buffer - reader->buffers];
-		perf_evsel__set_sid_idx(&evsel->core, map - evlist__mmap(evlist), idx, thread);
+		perf_evsel__set_sid_idx(&it.evsel->core, map - evlist__mmap(evlist), it.idx,
+					it.thread);
 		perf_mmap__get(&map->core);
-		if (perf_evlist__add_pollfd(evlist__core(evlist), fd, map, 0,
+		if (perf_evlist__add_pollfd(evlist__core(evlist), it.fd, map, 0,
 					    fdarray_flag__default) < 0)
 			return -ENOMEM;
 	}
@@ -228,27 +224,22 @@ static int persistent_reader__begin(struct persistent_reader *reader)
 		return err;
 
 	persistent_reader__find_horizon(reader);
-	persistent_reader__for_each(reader, buffer) {
+	persistent_reader__for_each(reader, buffer)
 		buffer->pending = true;
-		reader->older_bytes += buffer->lost_bytes;
-		buffer->lost_bytes = 0;
-	}
 	return 0;
 }
 
 /* Do not count losses from before this reader began. */
 static int evlist__base_persistent_lost(struct evlist *evlist)
 {
-	struct persistent_instance *instance;
-	int idx, thread, err;
-	struct evsel *evsel;
 	u64 lost;
+	int err;
 
-	evlist__for_each_persistent(evlist, evsel, idx, thread, instance) {
-		err = evsel__persistent_lost_records(evsel, idx, thread, &lost);
+	evlist__for_each_persistent(evlist, it) {
+		err = evsel__persistent_lost_records(it.evsel, it.idx, it.thread, &lost);
 		if (err)
 			return err;
-		instance->base_lost += lost;
+		it.instance->base_lost += lost;
 	}
 	return 0;
 }
@@ -279,7 +270,6 @@ int evlist__mmap_persistent(struct evlist *evlist, struct mmap_params *mp)
 	struct persistent_reader *reader = evlist__persistent(evlist);
 	struct perf_evlist *core = evlist__core(evlist);
 	int err = 0, nr = core->nr_reopened_mmaps;
-	struct evsel *evsel;
 	struct mmap *first;
 
 	if (!nr)
@@ -290,26 +280,23 @@ int evlist__mmap_persistent(struct evlist *evlist, struct mmap_params *mp)
 		err = mmap__init_persistent(&first[i], &reader->buffers[i], mp);
 		core->mmap_len = max(core->mmap_len, mmap__mmap_len(&first[i]));
 	}
-	evlist__for_each_entry(evlist, evsel) {
-		if (!err && evsel->persistent)
-			err = evlist__poll_persistent(evlist, evsel, first);
-	}
-	return err;
+	return err ?: evlist__poll_persistent(evlist, first);
 }
 
 /* Report overwritten and dropped records separately. */
 void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp)
 {
 	struct persistent_reader *reader = evlist__persistent(evlist);
-	unsigned long long bytes, lost, left_out = 0;
+	unsigned long long bytes = 0, lost, left_out = 0;
 
 	if (!reader)
 		return;
 
-	persistent_reader__for_each(reader, buffer)
+	persistent_reader__for_each(reader, buffer) {
+		bytes += buffer->lost_bytes;
 		left_out += buffer->consumes ? buffer->left_out : 0;
+	}
 
-	bytes = persistent_reader__lost_bytes(reader);
 	lost = evlist__persistent_lost(evlist, false);
 	if (bytes)
 		fprintf(fp, "[ records overwritten before they could be read: %llu bytes ]\n",

@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <linux/bitmap.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include <linux/zalloc.h>
 #include <api/fs/fs.h>
 #include <perf/cpumap.h>
+#include "cpumap.h"
 #include "debug.h"
 #include "intlist.h"
 #include "registry.h"
@@ -348,21 +348,17 @@ static unsigned int count_tasks(const struct perf_persistent_info *instances, in
 void persistent__scnprintf_cpus(char *buf, size_t size,
 				const struct perf_persistent_info *instances, int nr)
 {
-	unsigned long *cpus;
-	int max_cpu = -1;
+	struct perf_cpu_map *cpus = NULL, *cpu;
 
-	for (int i = 0; i < nr; i++)
-		max_cpu = max(max_cpu, instances[i].cpu);
 	buf[0] = '\0';
-	cpus = max_cpu < 0 ? NULL : bitmap_zalloc(max_cpu + 1);
-	if (!cpus)
-		return;
 	for (int i = 0; i < nr; i++) {
-		if (instances[i].cpu >= 0)
-			__set_bit(instances[i].cpu, cpus);
+		cpu = instances[i].cpu < 0 ? NULL : perf_cpu_map__new_int(instances[i].cpu);
+		perf_cpu_map__merge(&cpus, cpu);
+		perf_cpu_map__put(cpu);
 	}
-	bitmap_scnprintf(cpus, max_cpu + 1, buf, size);
-	bitmap_free(cpus);
+	if (cpus)
+		cpu_map__snprint(cpus, buf, size);
+	perf_cpu_map__put(cpus);
 }
 
 static bool is_all_cpus(const char *cpus)

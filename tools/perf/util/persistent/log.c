@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +151,7 @@ int persistent_file__replace(const char *path, const char *text, mode_t mode)
 	fd = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	if (fchmod(fd, mode) || writen(fd, text, strlen(text)) < 0 || fsync(fd))
+	if (fchmod(fd, mode) || writen(fd, text, strlen(text)) < 0)
 		err = -errno;
 	if (close(fd) && !err)
 		err = -errno;
@@ -180,25 +179,10 @@ static int persistent_log__write_pos(struct persistent_log *log)
 	return err;
 }
 
-/* A new name is on the disk once its directory is synced. */
-static int persistent_log__sync_folder(struct persistent_log *log)
-{
-	char *path = strdup(log->path);
-	int err = 0, fd;
-
-	if (!path)
-		return -ENOMEM;
-
-	fd = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || fsync(fd))
-		err = -errno;
-	if (fd >= 0)
-		close(fd);
-	free(path);
-	return err;
-}
-
-/* All that was written so far is complete from now on, even after a crash. */
+/*
+ * All that was written so far is complete from now on. Only the records are synced: after a
+ * crash, PATH.pos is of a previous boot, and no use.
+ */
 int persistent_log__commit(struct persistent_log *log)
 {
 	off_t size = lseek(log->fd, 0, SEEK_CUR);
@@ -208,7 +192,7 @@ int persistent_log__commit(struct persistent_log *log)
 		return persistent_log__error(log, "cannot write", errno);
 
 	log->size = size;
-	err = persistent_log__write_pos(log) ?: persistent_log__sync_folder(log);
+	err = persistent_log__write_pos(log);
 	return err ? persistent_log__error(log, "cannot write the state of", -err) : 0;
 }
 
@@ -344,37 +328,31 @@ void persistent_log__close(struct persistent_log *log)
 }
 
 /* Read-only. PATH may have been moved away, to be followed by a new log. */
-int persistent_log__status(const char *path, const char *session,
-			   struct persistent_log_status *status)
+int persistent_log__status(struct persistent_log *log, const char *path, const char *session)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	struct persistent_log log = {
-		.path = path,
-		.fd   = persistent_file__open(path, O_RDONLY, 0),
-	};
 	struct stat st = {}, pos;
 	int err;
 
-	if (log.fd < 0 && log.fd != -ENOENT)
-		return log.fd;
+	*log = (struct persistent_log) {
+		.path = path,
+		.fd   = persistent_file__open(path, O_RDONLY, 0),
+	};
+	if (log->fd < 0 && log->fd != -ENOENT)
+		return log->fd;
 
-	snprintf(log.pos_path, sizeof(log.pos_path), "%s.pos", path);
-	*status = (struct persistent_log_status) {};
+	snprintf(log->pos_path, sizeof(log->pos_path), "%s.pos", path);
 	/* Test the lock without taking it. */
-	if (log.fd >= 0 && !fstat(log.fd, &st))
-		status->flushing = !fcntl(log.fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
-	err = persistent_log__load(&log, st.st_size, &pos);
+	if (log->fd >= 0 && !fstat(log->fd, &st))
+		log->locked = !fcntl(log->fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
+	err = persistent_log__load(log, st.st_size, &pos);
 	if (err == -ENOENT)
-		persistent_log__error(&log, "cannot read the state of", ENOENT);
-	if (!err && log.size && strcmp(log.session, session)) {
+		persistent_log__error(log, "cannot read the state of", ENOENT);
+	if (!err && log->size && strcmp(log->session, session)) {
 		pr_err("%s belongs to another session\n", path);
 		err = -EINVAL;
 	}
-	status->size = log.size;
-	status->missing = log.values[LOG_MISSING];
-	status->full = log.values[LOG_FULL];
-	status->error = log.values[LOG_ERROR];
-	persistent_log__close(&log);
+	persistent_log__close(log);
 	return err;
 }
 
@@ -460,9 +438,6 @@ int persistent_log__rotate(struct persistent_log *log, unsigned int keep)
 		err = unlink(log->path) ? persistent_log__error(log, "cannot rotate", errno) : 0;
 	if (err)
 		return err;
-	err = persistent_log__sync_folder(log);
-	if (err)
-		return persistent_log__error(log, "cannot rotate", -err);
 
 	err = persistent_log__create(log);
 	close(old_fd);

@@ -36,25 +36,19 @@ enum persistent_log_value {
  * A file that one process after the other appends to. Its content is complete up to @size;
  * the rest is from a process that was killed, and is truncated. PATH.pos holds that size,
  * and how far the session has been read.
+ *
+ * @locked: another process appends to it
  */
 struct persistent_log {
 	const char			*path;
 	char				pos_path[PATH_MAX + 16];
 	int				fd;
+	bool				locked;
 	u64				size;
 	char				session[64];
 	u64				values[LOG_VALUES];
 	struct persistent_log_mark	*marks;
 	int				nr_marks;
-};
-
-/* The state of a log, for anybody who can read it and PATH.pos */
-struct persistent_log_status {
-	u64	size;
-	u64	missing;
-	int	error;
-	bool	full;
-	bool	flushing;
 };
 
 int persistent_file__open(const char *path, int flags, mode_t mode);
@@ -70,7 +64,6 @@ int persistent_log__rotate(struct persistent_log *log, unsigned int keep);
 u64 persistent_log__age(struct persistent_log *log);
 int persistent_log__cut_back(struct persistent_log *log);
 void persistent_log__close(struct persistent_log *log);
-int persistent_log__status(const char *path, const char *session,
-			   struct persistent_log_status *status);
+int persistent_log__status(struct persistent_log *log, const char *path, const char *session);
 
 #endif /* __PERF_PERSISTENT_LOG_H */

@@ -21,7 +21,6 @@
 #include "info.h"
 #include "intlist.h"
 #include "parse-events.h"
-#include "pmu.h"
 #include "registry.h"
 #include "rlimit.h"
 
@@ -250,35 +249,6 @@ static struct evsel *evlist__parse_label(struct evlist *evlist, const char *labe
 	       evsel->core.attr.config == attr->config ? evsel : NULL;
 }
 
-/* Returns the factor from counts to the unit. Only clocks and events of PMUs have one. */
-double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
-			      char *unit, size_t size)
-{
-	struct evlist *evlist = evlist__new();
-	struct perf_event_attr copy = *attr;
-	struct evsel *evsel = NULL;
-	double scale = 1.0;
-
-	unit[0] = '\0';
-	if (!evlist)
-		return scale;
-
-	if (attr->type == PERF_TYPE_SOFTWARE) {
-		evsel = evsel__new(&copy);
-		if (evsel)
-			evlist__add(evlist, evsel);
-	} else if (attr->type == PERF_TYPE_RAW || !perf_type__is_static(attr->type)) {
-		evsel = evlist__parse_label(evlist, label, attr);
-	}
-
-	if (evsel) {
-		scale = evsel->scale;
-		scnprintf(unit, size, "%s", evsel->unit ?: "");
-	}
-	evlist__put(evlist);
-	return scale;
-}
-
 /* The label is the event as it was typed, and tells more than the attr. */
 static void evsel__set_label(struct evsel *evsel, const char *label)
 {
@@ -298,6 +268,25 @@ static void evsel__set_label(struct evsel *evsel, const char *label)
 		evsel__copy_tracepoint(evsel, typed);
 	}
 	evlist__put(evlist);
+}
+
+/* Returns the factor from counts to the unit. Only clocks and events of PMUs have one. */
+double persistent__parse_unit(const char *label, const struct perf_event_attr *attr,
+			      char *unit, size_t size)
+{
+	struct perf_event_attr copy = *attr;
+	struct evsel *evsel = evsel__new(&copy);
+	double scale = 1.0;
+
+	unit[0] = '\0';
+	if (!evsel)
+		return scale;
+
+	evsel__set_label(evsel, label);
+	scale = evsel->scale;
+	scnprintf(unit, size, "%s", evsel->unit ?: "");
+	evsel__put(evsel);
+	return scale;
 }
 
 static int set__fill_evsel(struct persistent_set *set, struct evsel *evsel, int from, int to)

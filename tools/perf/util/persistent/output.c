@@ -21,6 +21,7 @@
 #include "evlist.h"
 #include "evsel.h"
 #include "header.h"
+#include "log.h"
 #include "machine.h"
 #include "reader.h"
 #include "reopen.h"
@@ -198,10 +199,11 @@ int persistent_output__begin_pipe(struct persistent_output *output)
 	if (perf_header__write_pipe(perf_data__fd(&output->data)) < 0)
 		return persistent_output__error(output, errno);
 	output->bytes += sizeof(struct perf_pipe_file_header);
+	errno = 0;
 	err = perf_event__synthesize_for_pipe(&output->tool, output->session, &output->data,
 					      persistent_output__put_event);
 	if (err < 0)
-		return persistent_output__error(output, EIO);
+		return persistent_output__error(output, errno ?: EIO);
 	/* The formats of tracepoints, which were written directly to the file */
 	output->bytes += err;
 	return 0;
@@ -287,7 +289,7 @@ int persistent_output__synthesize(struct persistent_output *output)
 							machine) < 0 ||
 		     perf_event__synthesize_modules(tool, persistent_output__put_event,
 						    machine) < 0) && !output->err)
-			pr_warning("kernel addresses cannot be read (kernel.kptr_restrict), so kernel symbols will be missing\n");
+			pr_warning("kernel addresses cannot be read (kernel.kptr_restrict, kernel.perf_event_paranoid), so kernel symbols will be missing\n");
 		if (perf_event__synthesize_bpf_events(output->session, persistent_output__put_event,
 						      machine, &output->opts) < 0 && !output->err)
 			pr_warning("BPF programs cannot be read, so they will have no symbols\n");
@@ -388,8 +390,8 @@ int persistent_output__write(struct persistent_output *output, struct persistent
  * Report lost samples and lost side-band with different types of records: the profile is
  * as exact without the name of a task.
  */
-int persistent_output__put_lost(struct persistent_output *output, struct evsel *evsel,
-				u64 id, u64 nr)
+static int persistent_output__put_lost(struct persistent_output *output, struct evsel *evsel,
+				       u64 id, u64 nr)
 {
 	struct perf_sample sample = { .id = id, .stream_id = id };
 	struct {
@@ -414,23 +416,30 @@ int persistent_output__put_lost(struct persistent_output *output, struct evsel *
 }
 
 /*
- * Report records that the kernel dropped, buffer full. Those that were overwritten before
- * they were read are reported separately.
+ * Report records that the kernel dropped, buffer full, since the log was last written to. A
+ * snapshot has an empty one. Those that were overwritten before they were read are reported
+ * separately.
  */
-int persistent_output__write_lost(struct persistent_output *output)
+int persistent_output__write_lost(struct persistent_output *output, struct persistent_log *log)
 {
-	struct persistent_instance *instance;
-	int err, idx, thread;
-	struct evsel *evsel;
-	u64 lost;
+	u64 lost, *before, since;
+	int err;
 
-	evlist__for_each_persistent(output->evlist, evsel, idx, thread, instance) {
-		err = evsel__persistent_lost_records(evsel, idx, thread, &lost);
-		if (!err && lost)
-			err = persistent_output__put_lost(output, evsel, instance->info.event_id,
-							  lost);
+	evlist__for_each_persistent(output->evlist, it) {
+		u64 id = it.instance->info.event_id;
+
+		before = persistent_log__mark(log, LOG_LOST, id);
+		if (!before)
+			return -ENOMEM;
+		err = evsel__persistent_lost_records(it.evsel, it.idx, it.thread, &lost);
+		/* Losses from before a clear were cleared, too. */
+		since = max(*before, it.instance->base_lost);
+		lost += it.instance->base_lost;
+		if (!err && lost > since)
+			err = persistent_output__put_lost(output, it.evsel, id, lost - since);
 		if (err)
 			return err;
+		*before = lost;
 	}
 	return 0;
 }
@@ -508,7 +517,7 @@ static void persistent_output__cache_build_ids(struct persistent_output *output)
 	symbol_conf.ignore_vmlinux_buildid = true;
 	if (perf_session__process_events(output->session) ||
 	    perf_session__cache_build_ids(output->session))
-		pr_debug("not all objects of %s are in the build-id cache\n", output->path);
+		pr_warning("not all objects of %s are in the build-id cache\n", output->path);
 }
 
 /* Some file systems report a full disk only at the last close. */

@@ -122,23 +122,20 @@ static int persistent_reader__mmap(struct persistent_reader *reader)
 
 int persistent_reader__init(struct persistent_reader *reader, struct evlist *evlist)
 {
-	struct persistent_instance *instance;
-	int err, idx, thread, nr = 1;
-	struct evsel *evsel;
+	int err, nr = 1;
 
 	err = evlist__identify_persistent(evlist);
 	if (err)
 		return err;
-	evlist__for_each_persistent(evlist, evsel, idx, thread, instance)
+	evlist__for_each_persistent(evlist, it)
 		nr++;
 	reader->evlist = evlist;
 	reader->buffers = calloc(nr, sizeof(*reader->buffers));
 	if (!reader->buffers)
 		return -ENOMEM;
 
-	evlist__for_each_persistent(evlist, evsel, idx, thread, instance)
-		persistent_reader__add(reader, evsel, PERSISTENT_FD(evsel, idx, thread),
-				       &instance->info);
+	evlist__for_each_persistent(evlist, it)
+		persistent_reader__add(reader, it.evsel, it.fd, &it.instance->info);
 
 	if (!reader->nr) {
 		pr_err("%s only counts and has no buffer to read\n",
@@ -227,15 +224,6 @@ void persistent_reader__make_room(struct persistent_reader *reader)
 	}
 }
 
-u64 persistent_reader__lost_bytes(struct persistent_reader *reader)
-{
-	u64 bytes = 0;
-
-	persistent_reader__for_each(reader, buffer)
-		bytes += buffer->lost_bytes;
-	return bytes;
-}
-
 u64 persistent_event__time(struct evlist *evlist, union perf_event *event)
 {
 	u64 time = 0;
@@ -265,6 +253,8 @@ static union perf_event *persistent_buffer__oldest_left(struct persistent_buffer
 }
 
 /*
+ * After the first read: what was overwritten by then is older than what this reader wants.
+ *
  * The side-band of a task is in the buffers of all CPUs that it ran on. If one of them was
  * overwritten, the others can mislead, e.g. with a fork without the exec that followed. So
  * use only records newer than the oldest record of each buffer that was overwritten.
@@ -276,6 +266,8 @@ void persistent_reader__find_horizon(struct persistent_reader *reader)
 
 		if (buffer->side_band)
 			oldest = persistent_buffer__oldest_left(buffer);
+		reader->older_bytes += buffer->lost_bytes;
+		buffer->lost_bytes = 0;
 		if (oldest)
 			reader->horizon = max(reader->horizon,
 					      persistent_event__time(reader->evlist, oldest));

@@ -14,6 +14,7 @@ union perf_event;
  * @history:	   begin with the records in the buffers, not with new ones
  * @consume:	   make room by consuming the records that were read
  * @no_wait:	   do not wait for another consumer to end
+ * @older_bytes:   overwritten before the first read
  * @horizon:	   side-band is complete from this time on
  * @early_samples: number of samples that are older than @horizon
  * @left_out:	   number of samples outside of the requested time or size
@@ -46,7 +47,6 @@ void persistent_reader__skip(struct persistent_reader *reader);
 void persistent_reader__find_horizon(struct persistent_reader *reader);
 void persistent_reader__print_horizon(struct persistent_reader *reader, FILE *fp);
 void persistent_side_band__print_lost(u64 lost, FILE *fp);
-u64 persistent_reader__lost_bytes(struct persistent_reader *reader);
 u64 persistent_event__time(struct evlist *evlist, union perf_event *event);
 struct persistent_buffer *persistent_reader__find(struct persistent_reader *reader, u64 id);
 

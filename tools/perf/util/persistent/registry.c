@@ -145,16 +145,7 @@ const char *persistent__group(gid_t gid, char *buf, size_t size)
 
 const char *persistent__owner(u32 id, char *buf, size_t size)
 {
-	static char name[64];
-	static uid_t known;
-	uid_t uid = persistent__number(id, "uid");
-
-	/* Most sessions have the same owner, and the lookup takes longer than all else. */
-	if (!name[0] || uid != known)
-		persistent__user(uid, name, sizeof(name));
-	known = uid;
-	scnprintf(buf, size, "%s", name);
-	return buf;
+	return persistent__user(persistent__number(id, "uid"), buf, size);
 }
 
 /* As ls -l shows it: rw-r----- */
@@ -166,21 +157,23 @@ const char *persistent__mode(u32 mode, char buf[PERSISTENT_MODE_SIZE])
 	return buf;
 }
 
-static int persistent__reopen(u64 config, bool disabled)
+/* The view of an instance has its own count, which begins when it is enabled. */
+static int persistent__reopen(u64 config)
 {
 	int fd, type = persistent__type();
 	struct perf_event_attr attr = {
-		.type	  = type,
-		.size	  = sizeof(attr),
-		.config	  = config,
-		.disabled = disabled,
+		.type	= type,
+		.size	= sizeof(attr),
+		.config	= config,
 	};
 
 	if (type < 0)
 		return type;
 
-	if (!(config & PERF_PERSISTENT_SESSION))
+	if (!(config & PERF_PERSISTENT_SESSION)) {
+		attr.disabled = 1;
 		attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	}
 	fd = sys_perf_event_open(&attr, -1, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
@@ -188,7 +181,7 @@ static int persistent__reopen(u64 config, bool disabled)
 /* Open the session itself, to query, control or hold it. */
 int persistent__open_session(u32 id)
 {
-	return persistent__reopen(id | PERF_PERSISTENT_SESSION, false);
+	return persistent__reopen(id | PERF_PERSISTENT_SESSION);
 }
 
 int persistent__query(int fd, struct perf_persistent_query *query)
@@ -432,12 +425,12 @@ int persistent__choose(int argc, const char **argv, u32 **ids, int *err)
 
 /*
  * evsel__open() cannot be used: it drops attributes until the kernel accepts an event, and so
- * could open another one. The view has its own count, which begins when it is enabled.
+ * could open another one.
  */
 int persistent__open(u32 id, u32 instance)
 {
 	u64 config = id | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT;
-	int fd = persistent__reopen(config, true);
+	int fd = persistent__reopen(config);
 
 	return fd == -ENOENT ? persistent__why_gone(id) : fd;
 }
@@ -494,52 +487,33 @@ int persistent__end(u32 id)
  * Returns the number of instances and, from the same query, what each is and has counted;
  * or a negative error. Instances may come and go while the array is allocated.
  */
-static int persistent__query_instances(int fd, struct perf_persistent_query *query,
-				       struct perf_persistent_info **instances)
+int persistent__instances(u32 id, struct perf_persistent_query *query,
+			  struct perf_persistent_info **instances)
 {
-	u32 room, nr = ROOM_FOR_INSTANCES;
-	int err;
+	int err, fd = persistent__open_session(id);
+	u32 room;
 
 	*instances = NULL;
+	*query = (struct perf_persistent_query) { .nr_instances = ROOM_FOR_INSTANCES };
+	if (fd < 0)
+		return fd;
+
 	do {
+		room = query->nr_instances;
 		free(*instances);
-		room = nr;
 		*instances = calloc(room, sizeof(**instances));
-		if (!*instances) {
-			err = -ENOMEM;
-			break;
-		}
 		*query = (struct perf_persistent_query) {
 			.instances    = (u64)(unsigned long)*instances,
 			.nr_instances = room,
 		};
-		err = persistent__query(fd, query);
-		nr = query->nr_instances;
-	} while (!err && nr > room);
-	/* The session ended after it was opened. */
-	if (err == -ESRCH)
-		err = -ENOENT;
-	if (err) {
-		zfree(instances);
-		return err;
-	}
-	return query->nr_instances;
-}
-
-int persistent__instances(u32 id, struct perf_persistent_query *query,
-			  struct perf_persistent_info **instances)
-{
-	int fd, nr;
-
-	*instances = NULL;
-	*query = (struct perf_persistent_query) {};
-	fd = persistent__open_session(id);
-	if (fd < 0)
-		return fd;
-
-	nr = persistent__query_instances(fd, query, instances);
+		err = *instances ? persistent__query(fd, query) : -ENOMEM;
+	} while (!err && query->nr_instances > room);
 	close(fd);
-	return nr;
+
+	if (err)
+		zfree(instances);
+	/* ESRCH: the session ended after it was opened. */
+	return err == -ESRCH ? -ENOENT : err ?: (int)query->nr_instances;
 }
 
 /* The owner chose the text, which must not control the reader's terminal. */

@@ -33,26 +33,37 @@ static struct persistent_instance *evsel__persistent_instance(struct evsel *evse
 	return instance && instance->info.id ? instance : NULL;
 }
 
-/* The next instance after this place, skipping holes; NULL at the end or without a session */
-struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu_map_idx,
-						   int *thread)
+struct persistent_iter evlist__persistent_iter(struct evlist *evlist)
 {
-	struct persistent_instance *instance;
+	bool empty = evlist__empty(evlist);
 
-	if (!evsel->persistent)
-		return NULL;
+	return (struct persistent_iter) {
+		.evsel	= empty ? NULL : evlist__first(evlist),
+		.last	= empty ? NULL : evlist__last(evlist),
+		.thread	= -1,
+	};
+}
 
-	do {
-		if (++*thread == perf_thread_map__nr(evsel->core.threads)) {
-			*thread = 0;
-			++*cpu_map_idx;
+/* Go on to the next instance, skipping holes and evsels without a session. */
+bool persistent_iter__next(struct persistent_iter *it)
+{
+	while (it->evsel) {
+		if (++it->thread == perf_thread_map__nr(it->evsel->core.threads)) {
+			it->thread = 0;
+			it->idx++;
 		}
-		if (*cpu_map_idx == (int)perf_cpu_map__nr(evsel->core.cpus))
-			return NULL;
-		instance = evsel__persistent_instance(evsel, *cpu_map_idx, *thread);
-	} while (!instance);
-
-	return instance;
+		if (!it->evsel->persistent || it->idx == (int)evsel__nr_cpus(it->evsel)) {
+			it->evsel = it->evsel == it->last ? NULL : evsel__next(it->evsel);
+			it->idx = 0;
+			it->thread = -1;
+			continue;
+		}
+		it->instance = evsel__persistent_instance(it->evsel, it->idx, it->thread);
+		it->fd = it->evsel->core.fd ? PERSISTENT_FD(it->evsel, it->idx, it->thread) : -1;
+		if (it->instance)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -163,14 +174,11 @@ int evsel__persistent_lost_records(struct evsel *evsel, int cpu_map_idx, int thr
 /* Lost records of side-band or of all other events, as far as known */
 u64 evlist__persistent_lost(struct evlist *evlist, bool side_band)
 {
-	struct persistent_instance *instance;
-	struct evsel *evsel;
 	u64 lost, total = 0;
-	int idx, thread;
 
-	evlist__for_each_persistent(evlist, evsel, idx, thread, instance) {
-		if (evsel->core.fd && evsel__is_dummy_event(evsel) == side_band &&
-		    !evsel__persistent_lost_records(evsel, idx, thread, &lost))
+	evlist__for_each_persistent(evlist, it) {
+		if (it.fd >= 0 && evsel__is_dummy_event(it.evsel) == side_band &&
+		    !evsel__persistent_lost_records(it.evsel, it.idx, it.thread, &lost))
 			total += lost;
 	}
 	return total;
@@ -182,14 +190,12 @@ u64 evlist__persistent_lost(struct evlist *evlist, bool side_band)
  */
 bool evsel__persistent_ended(struct evsel *evsel)
 {
-	struct persistent_instance *instance;
 	char name[PERF_PERSISTENT_NAME_MAX];
-	int idx, thread;
 
-	evsel__for_each_persistent(evsel, idx, thread, instance) {
+	evsel__for_each_persistent(evsel, it) {
 		struct perf_persistent_query query = {};
 
-		if (!persistent__query(PERSISTENT_FD(evsel, idx, thread), &query))
+		if (!persistent__query(it.fd, &query))
 			return query.self.state == PERF_PERSISTENT_STATE_EXPIRED;
 	}
 	return !persistent__name(evsel->persistent->id, name);
@@ -198,18 +204,15 @@ bool evsel__persistent_ended(struct evsel *evsel)
 /* A sample names its event by the id of the instance. */
 int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel)
 {
-	struct persistent_instance *instance;
-	int idx, thread;
-
 	if (!evsel->core.sample_id &&
 	    perf_evsel__alloc_id(&evsel->core, perf_cpu_map__nr(evsel->core.cpus),
 				 perf_thread_map__nr(evsel->core.threads)))
 		return -ENOMEM;
 
-	evsel__for_each_persistent(evsel, idx, thread, instance) {
-		perf_evlist__id_add(evlist__core(evlist), &evsel->core, idx, thread,
-				    instance->info.event_id);
-		perf_evsel__set_sid_idx(&evsel->core, 0, idx, thread);
+	evsel__for_each_persistent(evsel, it) {
+		perf_evlist__id_add(evlist__core(evlist), &evsel->core, it.idx, it.thread,
+				    it.instance->info.event_id);
+		perf_evsel__set_sid_idx(&evsel->core, 0, it.idx, it.thread);
 	}
 	return 0;
 }

@@ -63,8 +63,6 @@ int evlist__identify_persistent(struct evlist *evlist);
 int evlist__check_persistent_formats(struct evlist *evlist);
 void evlist__set_persistent_opts(struct evlist *evlist, struct record_opts *opts);
 
-struct persistent_instance *evsel__next_persistent(struct evsel *evsel, int *cpu_map_idx,
-						   int *thread);
 int evsel__read_persistent(struct evsel *evsel, int cpu_map_idx, int thread,
 			   struct perf_counts_values *count);
 void persistent_times__add(struct persistent_times *times, u64 ena, u64 run);
@@ -77,14 +75,25 @@ u64 evlist__persistent_lost(struct evlist *evlist, bool side_band);
 int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel);
 void evsel__exit_persistent(struct evsel *evsel);
 
-#define evsel__for_each_persistent(evsel, idx, thread, instance)	\
-	for (idx = 0, thread = -1;					\
-	     (instance = evsel__next_persistent(evsel, &idx, &thread));)
+/* The place of an instance in evsels up to @last, and its file, which is -1 when it is closed */
+struct persistent_iter {
+	struct evsel			*evsel;
+	struct evsel			*last;
+	struct persistent_instance	*instance;
+	int				idx;
+	int				thread;
+	int				fd;
+};
 
-/* Iterate over all instances of all evsels; break leaves the loop over one evsel only. */
-#define evlist__for_each_persistent(evlist, evsel, idx, thread, instance)	\
-	for (evsel = evlist__empty(evlist) ? NULL : evlist__first(evlist); evsel; \
-	     evsel = evsel == evlist__last(evlist) ? NULL : evsel__next(evsel))	\
-		evsel__for_each_persistent(evsel, idx, thread, instance)
+struct persistent_iter evlist__persistent_iter(struct evlist *evlist);
+bool persistent_iter__next(struct persistent_iter *it);
+
+#define evsel__for_each_persistent(pos, it)						\
+	for (struct persistent_iter it = { .evsel = pos, .last = pos, .thread = -1 };	\
+	     persistent_iter__next(&it);)
+
+#define evlist__for_each_persistent(evlist, it)						\
+	for (struct persistent_iter it = evlist__persistent_iter(evlist);		\
+	     persistent_iter__next(&it);)
 
 #endif /* __PERF_PERSISTENT_REOPEN_H */

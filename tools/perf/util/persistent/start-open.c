@@ -401,9 +401,9 @@ static int persistent_start__detach_error(struct persistent_start *start, struct
 			pr_err("%s%s is listed twice\n", name, place);
 		break;
 	case EAGAIN:
-		pr_err("%s%s: the limit on persistent events is reached; end some with 'perf persistent stop', choose fewer CPUs, tasks or events, or raise %s\n",
+		pr_err("%s%s: %skernel.perf_event_persistent_max is reached: raise it, end sessions with 'perf persistent stop', or choose fewer CPUs, tasks or events\n",
 		       name, place, perf_cap__capable(CAP_PERFMON) ?
-		       "kernel.perf_event_persistent_max" : "user.max_perf_persistent");
+		       "" : "user.max_perf_persistent or ");
 		break;
 	case EPERM:
 		pr_err("%s%s: no more memory can be locked for buffers, use a smaller %s or raise kernel.perf_event_mlock_kb\n",

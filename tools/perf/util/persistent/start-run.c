@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <linux/time64.h>

@@ -757,4 +757,63 @@ TEST_F(siblings, in_a_buffer)
 	EXPECT_EQ(id, DETACH(fd, .id = id, .member = 1));
 }
 
+static struct perf_event_attr records_group_attr(void)
+{
+	struct perf_event_attr attr = sampling_attr(CLOCK);
+
+	attr.sample_type |= PERF_SAMPLE_READ;
+	attr.read_format = PERF_FORMAT_GROUP;
+	attr.exclude_kernel = 1;
+
+	return attr;
+}
+
+/* Records with the counts of a group are for those who may read all of it. */
+TEST_F(siblings, in_records)
+{
+	int leader = open_attr(records_group_attr(), -1), sibling = open_attr(event_attr(CLOCK), leader);
+	int other = open_attr(sampling_attr(CLOCK), -1), id = DETACH(other, .buffer_pages = PAGES);
+
+	ASSERT_LT(0, id);
+	ASSERT_EQ(0, session_mode(other, 0644));
+	ASSERT_EQ(0, ioctl(leader, PERF_EVENT_IOC_SET_OUTPUT, other));
+	ASSERT_EQ(id, DETACH(leader, .id = id, .member = 1));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, reopen_instance(id, 0));
+	EXPECT_EQ(-EACCES, reopen_instance(id, 1));
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(id, DETACH(sibling, .id = id, .member = 2));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LE(0, reopen_instance(id, 0));
+	EXPECT_LE(0, reopen_instance(id, 1));
+
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, attach(sibling));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, reopen_instance(id, 0));
+	EXPECT_EQ(-EACCES, reopen_instance(id, 1));
+}
+
+/* Even CAP_PERFMON cannot add records with counts that the session's owner could not open. */
+TEST_F(siblings, in_records_of_a_user)
+{
+	struct perf_event_attr attr = records_group_attr(), own = event_attr(CLOCK);
+	int id, leader, sibling;
+
+	own.exclude_kernel = 1;
+	ASSERT_EQ(0, become(USER));
+	id = detach(event_open(&own, 0, -1, -1, 0));
+	ASSERT_LT(0, id);
+
+	ASSERT_EQ(0, become(0));
+	leader = event_open(&attr, 0, -1, -1, 0);
+	own.exclude_kernel = 0;
+	sibling = event_open(&own, 0, -1, leader, 0);
+	ASSERT_LE(0, sibling);
+	EXPECT_EQ(-EACCES, DETACH(leader, .id = id, .member = 1, .buffer_pages = PAGES));
+	ASSERT_EQ(0, close(sibling));
+	EXPECT_EQ(id, DETACH(leader, .id = id, .member = 1, .buffer_pages = PAGES));
+}
+
 TEST_HARNESS_MAIN

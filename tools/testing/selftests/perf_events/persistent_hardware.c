@@ -365,11 +365,26 @@ TEST_F(counters, group_too_large)
 	EXPECT_EQ(n + 1, a.info.nr_instances);
 }
 
+/* No event of the session's group counts. */
+#define EXPECT_WAITS(id) do {							\
+	struct counted _c;							\
+	int _i, _fd;								\
+										\
+	drive(CYCLES, N);							\
+	for (_i = 0; _i < self->nr; _i++) {					\
+		_fd = open_times(id, _i);					\
+		EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(_fd));	\
+		ASSERT_EQ(sizeof(_c), read_counted(_fd, &_c));			\
+		EXPECT_EQ(0, _c.value);						\
+		EXPECT_LT(0, _c.enabled);					\
+		close(_fd);							\
+	}									\
+} while (0)
+
 /* A group that needs all counters waits until it gets them all. */
 TEST_F(counters, group_waits)
 {
 	int pinned = open_pinned(self->attr), leader, i, fd, id;
-	struct counted c;
 
 	self->attr.disabled = 1;
 	leader = open_on(self->attr, 0, -1);
@@ -383,14 +398,16 @@ TEST_F(counters, group_waits)
 	ASSERT_EQ(0, event_ioctl(leader, PERF_EVENT_IOC_ENABLE, NULL));
 	close(leader);
 
-	drive(CYCLES, N);
-	for (i = 0; i < self->nr; i++) {
-		fd = open_times(id, i);
-		EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(fd));
-		ASSERT_EQ(sizeof(c), read_counted(fd, &c));
-		EXPECT_EQ(0, c.value);
-		EXPECT_LT(0, c.enabled);
-	}
+	EXPECT_WAITS(id);
+	/* Nor does a part of it count as its events go on, one after the other. */
+	fd = open_session(id);
+	ASSERT_EQ(0, hold(fd));
+	close(fd);
+	EXPECT_WAITS(id);
+	fd = open_session(id);
+	ASSERT_EQ(0, session_disable(fd));
+	ASSERT_EQ(0, session_enable(fd));
+	EXPECT_WAITS(id);
 	EXPECT_TRUE(counts(pinned));
 	close(pinned);
 	EXPECT_TRUE(eventually(id_counts(id)));
