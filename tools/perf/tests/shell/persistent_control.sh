@@ -299,7 +299,7 @@ test_mark() {
 	must_fail "Error: name one session, and quote a text with spaces" \
 		perf persistent mark "$name" two texts
 	must perf persistent disable "$name-marks"
-	has_other_marks || must_succeed "$unseen" perf persistent mark "$name-marks" "nobody sees it"
+	has_other_marks || must_succeed "$unseen" perf persistent mark "$name-marks" "nobody"
 	stop "$name-marks"
 	finish
 }

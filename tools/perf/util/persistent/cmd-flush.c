@@ -82,8 +82,8 @@ static void flush__forget_others(struct persistent_flush *flush)
 		struct persistent_log_mark *mark = &log->marks[i];
 
 		if (mark->what == LOG_POSITION ?
-		    persistent_reader__find(&flush->reader, mark->id) != NULL :
-		    evlist__id2sid(flush->reader.evlist, mark->id) != NULL)
+		    !!persistent_reader__find(&flush->reader, mark->id) :
+		    !!evlist__id2sid(flush->reader.evlist, mark->id))
 			log->marks[log->nr_marks++] = *mark;
 	}
 }
