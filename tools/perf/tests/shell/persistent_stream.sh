@@ -149,8 +149,23 @@ test_unprinted_state() {
 }
 
 test_concurrent_state() {
-	begin "Several status can use one state file at once"
+	begin "Several status can use one state file at once, and one of them reports a loss"
 	fill
+	# The first cannot print: the pipe is full until there is the second.
+	{
+		head -c 65536 /dev/zero
+		perf persistent status --state "$dir/once" "$name"
+	} | {
+		wait_for [ -e "$dir/second" ]
+		tr -d '\0'
+	} > "$dir/out" &
+	sleep 1
+	perf persistent status --state "$dir/once" "$name" > "$dir/out2" &
+	sleep 1
+	touch "$dir/second"
+	wait
+	cat "$dir/out2" >> "$dir/out"
+	[ "$(grep -c "overrun: *yes" "$dir/out")" -eq 1 ] || fail "they say '$(cat "$dir/out")'"
 	status --state "$dir/state"
 	cp "$dir/state" "$dir/before"
 	: > "$dir/errors"

@@ -14,7 +14,6 @@
 #include <unistd.h>
 #include <subcmd/parse-options.h>
 #include "debug.h"
-#include "log.h"
 #include "output.h"
 #include "reader.h"
 #include "registry.h"
@@ -65,7 +64,6 @@ static int dump__write(const struct persistent_dump *dump, struct persistent_rea
 		       const char *path)
 {
 	int err = persistent_output__open(&dump_output, reader->evlist, path);
-	struct persistent_log none = { .fd = -1 };
 
 	if (err)
 		return err;
@@ -73,9 +71,8 @@ static int dump__write(const struct persistent_dump *dump, struct persistent_rea
 	dump_output.cache_build_ids = !dump->no_buildid_cache;
 	err = persistent_reader__read(reader) ?:
 	      persistent_output__synthesize(&dump_output) ?:
-	      persistent_output__write_lost(&dump_output, &none) ?:
+	      persistent_output__write_lost(&dump_output) ?:
 	      dump__limit(dump, reader);
-	persistent_log__close(&none);
 	if (!err) {
 		persistent_reader__find_horizon(reader);
 		err = persistent_output__write(&dump_output, reader);

@@ -71,6 +71,32 @@ static int flush__set_cursors(struct persistent_flush *flush)
 	return 0;
 }
 
+/* Write only losses since the log was last written to. */
+static int flush__write_lost(struct persistent_flush *flush)
+{
+	u64 lost, *before, since;
+	int err;
+
+	evlist__for_each_persistent(flush->reader.evlist, it) {
+		u64 id = it.instance->info.event_id;
+
+		before = persistent_log__mark(&flush->log, LOG_LOST, id);
+		if (!before)
+			return -ENOMEM;
+		err = evsel__persistent_lost_records(it.evsel, it.idx, it.thread, &lost);
+		/* Losses from before a clear were cleared, too. */
+		since = max(*before, it.instance->base_lost);
+		lost += it.instance->base_lost;
+		if (!err && lost > since)
+			err = persistent_output__put_lost(&flush->output, it.evsel, id,
+							  lost - since);
+		if (err)
+			return err;
+		*before = lost;
+	}
+	return 0;
+}
+
 /* Instances that have left the session do not come back. */
 static void flush__forget_others(struct persistent_flush *flush)
 {
@@ -221,7 +247,7 @@ static int flush__write_records(struct persistent_flush *flush)
 	if (!err && !log->size)
 		persistent_reader__find_horizon(&flush->reader);
 	/* Lost records come before the FINISHED_ROUND that ends the complete part. */
-	return err ?: persistent_output__write_lost(&flush->output, log) ?:
+	return err ?: flush__write_lost(flush) ?:
 		      flush__fit(flush) ?:
 		      persistent_output__write(&flush->output, &flush->reader);
 }

@@ -158,13 +158,13 @@ static int status__ask_state(struct persistent_status *status, const char *path,
 	return 0;
 }
 
-/* Keep others from replacing the file at the same time. */
+/* Keep others from reporting the same losses, and from replacing the file at the same time. */
 static int status__lock_state(const char *path)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	int fd;
 
-	while ((fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)) >= 0 &&
+	while ((fd = open(path, O_RDWR | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666)) >= 0 &&
 	       !fcntl(fd, F_OFD_SETLKW, &lock) && !persistent_file__is_there(fd, path))
 		close(fd);
 	return fd;
@@ -173,16 +173,13 @@ static int status__lock_state(const char *path)
 /* Losses that could not be printed are reported again. */
 static int status__store_state(const struct persistent_status *status, const char *path)
 {
-	int err, fd;
+	int err;
 
 	if (fflush(stdout) || ferror(stdout)) {
 		pr_err("cannot print the status: %s\n", strerror(errno));
 		return -EIO;
 	}
-	fd = status__lock_state(path);
 	err = persistent_file__replace(path, status->new_state, status->state_mode);
-	if (fd >= 0)
-		close(fd);
 	return err ? status__state_error(path, strerror(-err)) : 0;
 }
 
@@ -294,11 +291,13 @@ static int status__run(int argc, const char **argv, const struct status_options 
 	struct json_out out = { .fp = stdout };
 	struct persistent_status status;
 	u32 *ids;
-	int err, nr = persistent__choose(argc, argv, &ids, &err);
+	int lock = -1, err, nr = persistent__choose(argc, argv, &ids, &err);
 
 	if (nr < 0)
 		return nr;
 
+	if (options->state)
+		lock = status__lock_state(options->state);
 	if (options->json)
 		json_out__begin(&out, NULL, '[');
 	for (int i = 0; i < nr; i++) {
@@ -317,6 +316,8 @@ static int status__run(int argc, const char **argv, const struct status_options 
 	free(ids);
 	if (!err && options->state)
 		err = status__store_state(&status, options->state);
+	if (lock >= 0)
+		close(lock);
 	return err;
 }
 

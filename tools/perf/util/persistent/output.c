@@ -21,7 +21,6 @@
 #include "evlist.h"
 #include "evsel.h"
 #include "header.h"
-#include "log.h"
 #include "machine.h"
 #include "reader.h"
 #include "reopen.h"
@@ -390,8 +389,8 @@ int persistent_output__write(struct persistent_output *output, struct persistent
  * Report lost samples and lost side-band with different types of records: the profile is
  * as exact without the name of a task.
  */
-static int persistent_output__put_lost(struct persistent_output *output, struct evsel *evsel,
-				       u64 id, u64 nr)
+int persistent_output__put_lost(struct persistent_output *output, struct evsel *evsel,
+				u64 id, u64 nr)
 {
 	struct perf_sample sample = { .id = id, .stream_id = id };
 	struct {
@@ -416,30 +415,21 @@ static int persistent_output__put_lost(struct persistent_output *output, struct 
 }
 
 /*
- * Report records that the kernel dropped, buffer full, since the log was last written to. A
- * snapshot has an empty one. Those that were overwritten before they were read are reported
- * separately.
+ * Report records that the kernel dropped, buffer full. Those that were overwritten before
+ * they were read are reported separately.
  */
-int persistent_output__write_lost(struct persistent_output *output, struct persistent_log *log)
+int persistent_output__write_lost(struct persistent_output *output)
 {
-	u64 lost, *before, since;
+	u64 lost;
 	int err;
 
 	evlist__for_each_persistent(output->evlist, it) {
-		u64 id = it.instance->info.event_id;
-
-		before = persistent_log__mark(log, LOG_LOST, id);
-		if (!before)
-			return -ENOMEM;
 		err = evsel__persistent_lost_records(it.evsel, it.idx, it.thread, &lost);
-		/* Losses from before a clear were cleared, too. */
-		since = max(*before, it.instance->base_lost);
-		lost += it.instance->base_lost;
-		if (!err && lost > since)
-			err = persistent_output__put_lost(output, it.evsel, id, lost - since);
+		if (!err && lost)
+			err = persistent_output__put_lost(output, it.evsel,
+							  it.instance->info.event_id, lost);
 		if (err)
 			return err;
-		*before = lost;
 	}
 	return 0;
 }

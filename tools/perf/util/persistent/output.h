@@ -11,8 +11,8 @@
 #include "tool.h"
 
 struct evlist;
+struct evsel;
 struct perf_session;
-struct persistent_log;
 struct persistent_reader;
 
 /*
@@ -50,7 +50,9 @@ int persistent_output__begin_pipe(struct persistent_output *output);
 int persistent_output__check_stdout(const char *option);
 int persistent_output__synthesize(struct persistent_output *output);
 int persistent_output__write(struct persistent_output *output, struct persistent_reader *reader);
-int persistent_output__write_lost(struct persistent_output *output, struct persistent_log *log);
+int persistent_output__put_lost(struct persistent_output *output, struct evsel *evsel,
+				u64 id, u64 nr);
+int persistent_output__write_lost(struct persistent_output *output);
 int persistent_output__measure(struct persistent_output *output, u64 *size);
 int persistent_output__close(struct persistent_output *output);
 void persistent_output__abort(struct persistent_output *output);
