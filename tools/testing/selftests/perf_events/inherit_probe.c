@@ -31,7 +31,7 @@
 #define SYMBOL	"sys_getpgid"
 #endif
 
-static __attribute__((noinline, used)) void probed(void)
+static __attribute__((noipa)) void probed(void)
 {
 	asm volatile("nop" ::: "memory");
 }

@@ -771,8 +771,10 @@ static struct perf_event_attr records_group_attr(void)
 /* Records with the counts of a group are for those who may read all of it. */
 TEST_F(siblings, in_records)
 {
-	int leader = open_attr(records_group_attr(), -1), other = open_attr(sampling_attr(CLOCK), -1);
-	int sibling = open_attr(event_attr(CLOCK), leader), id = DETACH(other, .buffer_pages = PAGES);
+	int leader = open_attr(records_group_attr(), -1);
+	int sibling = open_attr(event_attr(CLOCK), leader);
+	int other = open_attr(sampling_attr(CLOCK), -1);
+	int id = DETACH(other, .buffer_pages = PAGES);
 
 	ASSERT_LT(0, id);
 	ASSERT_EQ(0, session_mode(other, 0644));
