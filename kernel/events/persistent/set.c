@@ -342,19 +342,6 @@ static void set_period(struct perf_event *event, u64 value)
 		perf_event_apply_period(child, period);
 }
 
-/* The leader of a group is the last, so that the group starts as a whole. */
-static void enable_siblings(struct perf_persistent_session *session, u32 member)
-{
-	struct perf_event *event;
-
-	for_each_persistent_event(event, session, member, true) {
-		guard(perf_event_ctx)(event);
-
-		if (event->group_leader != event && event->state > PERF_EVENT_STATE_REVOKED)
-			perf_event_for_each_child(event, _perf_event_enable);
-	}
-}
-
 static void set_event(const struct perf_persistent_set *set, struct perf_event *event)
 {
 	guard(perf_event_ctx)(event);
@@ -381,8 +368,14 @@ static void set_instances(struct perf_persistent_session *session, struct perf_p
 		return;
 
 	perf_persistent_filters_swap(&c->filters);
-	if (set->flags & PERF_PERSISTENT_SET_ENABLE)
-		enable_siblings(session, set->member);
+
+	/* The leader of a group is enabled last, so that the group starts as a whole. */
+	if (set->flags & PERF_PERSISTENT_SET_ENABLE) {
+		for_each_persistent_event(event, session, set->member, true) {
+			if (event->group_leader != event)
+				set_event(set, event);
+		}
+	}
 	for_each_persistent_event(event, session, set->member, true)
 		set_event(set, event);
 }

@@ -107,6 +107,10 @@ test_command() {
 	start
 	must_succeed "perf stat: session $name, id [0-9]*, has ended" \
 		perf stat -e "persistent/$name/" -- perf persistent stop "$name"
+	# This would be no record of a CSV file.
+	start
+	must perf stat -x, -e "persistent/$name/" -- perf persistent stop "$name"
+	grep -q "^\[ perf stat" "$dir/out" && fail "-x, writes: $(cat "$dir/out")"
 	finish
 }
 

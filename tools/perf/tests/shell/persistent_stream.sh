@@ -414,6 +414,11 @@ test_full_disk() {
 test_refused() {
 	begin "Invalid status requests name the argument"
 	must_fail "needs CAP_PERFMON" as_nobody perf persistent status "$name"
+	chmod 711 "$dir"
+	mkdir -m 777 "$dir/open"
+	must_fail "needs CAP_PERFMON" \
+		as_nobody perf persistent status --state "$dir/open/state" "$name"
+	[ ! -e "$dir/open/state" ] || fail "a refused user has written a state"
 	must_fail "$dir/none: No such file" perf persistent status -i "$dir/none" "$name"
 	echo text > "$dir/text"
 	must_fail "$dir/text: not a file of perf persistent status" \

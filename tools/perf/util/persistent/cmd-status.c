@@ -199,14 +199,20 @@ static int status__ask_files(struct persistent_status *status, const struct stat
 	return err;
 }
 
-/* Returns 0, or a negative error after printing a message. */
+/* Locks the state if the session can be read. Returns 0, or a negative error after a message. */
 static int status__ask(struct persistent_status *status, const struct status_options *options,
-		       u32 id)
+		       u32 id, int *lock)
 {
 	struct persistent_info info;
 	int err = persistent_info__init(&info, id);
 
 	*status = (struct persistent_status) { .id = id };
+	/* Others may lose and report samples before the lock is taken: ask once more after it. */
+	if (!err && options->state) {
+		persistent_info__exit(&info);
+		*lock = status__lock_state(options->state);
+		err = persistent_info__init(&info, id);
+	}
 	if (err)
 		return persistent__error("read", id, info.name, 'r', err);
 	snprintf(status->name, sizeof(status->name), "%s", info.name);
@@ -296,12 +302,10 @@ static int status__run(int argc, const char **argv, const struct status_options 
 	if (nr < 0)
 		return nr;
 
-	if (options->state)
-		lock = status__lock_state(options->state);
 	if (options->json)
 		json_out__begin(&out, NULL, '[');
 	for (int i = 0; i < nr; i++) {
-		int ret = status__ask(&status, options, ids[i]);
+		int ret = status__ask(&status, options, ids[i], &lock);
 
 		err = ret ?: err;
 		if (ret)

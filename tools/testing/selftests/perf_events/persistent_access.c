@@ -735,18 +735,26 @@ TEST_F(siblings, mapping_of_what_is_elsewhere)
 	EXPECT_LT(0, DETACH(fd));
 }
 
+/* A session of USER with an event of the caller; returns its id */
+static int detach_as_user(void)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	int id;
+
+	attr.exclude_kernel = 1;
+	id = become(USER) ?: detach(event_open(&attr, 0, -1, -1, 0));
+
+	return become(0) ?: id;
+}
+
 /* Even CAP_PERFMON cannot add a buffer with events that the session's owner could not open. */
 TEST_F(siblings, in_a_buffer)
 {
 	struct perf_event_attr attr = event_attr(CLOCK);
-	int id, fd, other;
+	int id = detach_as_user(), fd, other;
 
-	attr.exclude_kernel = 1;
-	ASSERT_EQ(0, become(USER));
-	id = detach(event_open(&attr, 0, -1, -1, 0));
 	ASSERT_LT(0, id);
-
-	ASSERT_EQ(0, become(0));
+	attr.exclude_kernel = 1;
 	fd = event_open(&attr, 0, 0, -1, 0);
 	other = open_attr(attr, -1);
 	ASSERT_NE(MAP_FAILED, mmap(NULL, (1 + PAGES) * getpagesize(), PROT_READ | PROT_WRITE,
@@ -801,16 +809,10 @@ TEST_F(siblings, in_records)
 TEST_F(siblings, in_records_of_a_user)
 {
 	struct perf_event_attr attr = records_group_attr(), own = event_attr(CLOCK);
-	int id, leader, sibling;
+	int id = detach_as_user(), leader, sibling;
 
-	own.exclude_kernel = 1;
-	ASSERT_EQ(0, become(USER));
-	id = detach(event_open(&own, 0, -1, -1, 0));
 	ASSERT_LT(0, id);
-
-	ASSERT_EQ(0, become(0));
 	leader = event_open(&attr, 0, -1, -1, 0);
-	own.exclude_kernel = 0;
 	sibling = event_open(&own, 0, -1, leader, 0);
 	ASSERT_LE(0, sibling);
 	EXPECT_EQ(-EACCES, DETACH(leader, .id = id, .member = 1, .buffer_pages = PAGES));

@@ -6,6 +6,7 @@
 #include <linux/hw_breakpoint.h>
 
 #include "persistent_task.h"
+#include "symbols.h"
 
 #define N		100
 #define PAGES		8
