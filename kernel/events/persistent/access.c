@@ -336,8 +336,10 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 	if (perf_persistent_is_delegated(session))
 		return session_allow(session);
 
-	if (!shows_others(event))
-		return perf_persistent_may_open(event);
+	/* Also if @all is known: the event may have joined since then. */
+	err = perf_persistent_may_open(event);
+	if (err || !shows_others(event))
+		return err;
 
 	if (*all > 0)
 		*all = may_open_all(session);

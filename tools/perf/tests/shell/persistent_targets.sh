@@ -167,7 +167,9 @@ test_chosen() {
 	followed process
 	# The same after it has ended
 	must perf record --history -e "persistent/$name/" -t $second -o "$dir/thread" true
-	for file in "$dir/process" "$dir/thread"
+	must perf record --history -e "persistent/$name/" -p $second -o "$dir/ended" true
+	must_succeed "^ *7  *$call" perf stat -e "persistent/$name/" -p $second true
+	for file in "$dir/process" "$dir/thread" "$dir/ended"
 	do
 		script_is "$file" pid,event "^ *$second *$call" 7
 		script_is "$file" pid,event "^ *$first *$call" 0
@@ -242,6 +244,12 @@ test_command() {
 	must perf stat --persistent="$name-2" -a -e page-faults
 	must_fail "session '$name-2' measures CPUs" \
 		perf stat --per-thread -e "persistent/$name-2/" true
+	for option in -A --per-socket --per-core
+	do
+		must_fail "session '$name' measures tasks on any CPU: leave out -A and --per-" \
+			perf stat $option -e "persistent/$name/" true
+	done
+	must perf stat -A -e "persistent/$name-2/" true
 	stop "$name-2"
 	must_succeed "counter stats for session '$name':" perf stat -e "persistent/$name/" true
 	stop "$name"

@@ -28,6 +28,7 @@
 #include "mmap.h"
 #include "registry.h"
 #include "reopen.h"
+#include "session.h"
 
 /* Limit of copies of a buffer whose writers keep overtaking the reader */
 #define MAX_TRIES	5
@@ -292,7 +293,7 @@ static void persistent_buffer__copy(struct persistent_buffer *buffer, u64 from, 
  * Keep whole records only: the last one may reach into overwritten data, as does one that is
  * larger than an overwrite buffer. Only the kernel writes records, but the consumer of a
  * discard buffer can move data_tail into the middle of one, into data chosen by the measured
- * tasks. Refuse that, so that nobody can forge records in a file.
+ * tasks. Refuse what is no record. He can still forge some, but only of his own session.
  */
 static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 {
@@ -303,7 +304,8 @@ static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 	while (pos + sizeof(*header) <= len) {
 		header = buffer->data + pos;
 		if (header->size < sizeof(*header) || header->size % sizeof(u64) ||
-		    !header->type || header->type >= PERF_RECORD_USER_TYPE_START) {
+		    !header->type || header->type >= PERF_RECORD_USER_TYPE_START ||
+		    perf_event__too_small(buffer->data + pos, NULL)) {
 			if (buffer->backward)
 				break;
 			pr_err("the buffer of %s holds an invalid record\n",

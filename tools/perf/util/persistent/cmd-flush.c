@@ -244,8 +244,6 @@ static int flush__write_records(struct persistent_flush *flush)
 		err = persistent_output__begin_pipe(&flush->output) ?:
 		      persistent_output__synthesize(&flush->output);
 	err = err ?: persistent_reader__read(&flush->reader) ?: flush__check_added(flush);
-	if (!err && !log->size)
-		persistent_reader__find_horizon(&flush->reader);
 	/* Lost records come before the FINISHED_ROUND that ends the complete part. */
 	return err ?: flush__write_lost(flush) ?:
 		      flush__fit(flush) ?:

@@ -234,7 +234,7 @@ static bool persistent_info__ends_process(const struct persistent_info *info, in
 static int persistent_read__instances(struct persistent_read *read_counts, struct read_line *sum,
 				      struct persistent_answer *details)
 {
-	bool no_aggr = read_counts->print->no_aggr, ask = sum->process < 0;
+	bool no_aggr = read_counts->print->no_aggr, ask = sum->process < 0, ended;
 	struct persistent_info *info = &read_counts->info;
 	struct read_line line, part, none = *sum;
 	int err = 0;
@@ -249,14 +249,14 @@ static int persistent_read__instances(struct persistent_read *read_counts, struc
 
 		/* Unless each is shown, the cgroup of one instance stands for all. */
 		err = ask ? persistent__details(info->id, instance->instance, details) : 0;
-		/* An instance that has ended meanwhile is no error. */
-		if (err == -ENOENT) {
-			err = 0;
-			continue;
-		}
-		if (err)
+		ended = err == -ENOENT;
+		if (err && !ended)
 			break;
-		ask = no_aggr;
+		err = 0;
+		/* What has ended meanwhile is not shown, but its count is known for the sum. */
+		if (ended && no_aggr)
+			continue;
+		ask = no_aggr || ended;
 		read_line__set_counts(&line, instance);
 		read_line__add(sum, &line);
 		read_line__add(&part, &line);

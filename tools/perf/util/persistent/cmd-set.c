@@ -18,7 +18,6 @@
 #include "info.h"
 #include "registry.h"
 #include "start.h"
-#include "strbuf.h"
 
 /*
  * The new name, and the new settings of events as they were typed; NULL or 0 if not given.
@@ -368,51 +367,6 @@ int persistent_cmd__set(int argc, const char **argv, const char * const usage[])
 	return err;
 }
 
-#define MARK_EVENT	"perf_persistent:persistent_mark"
-
-/* Without access to tracefs, tracepoints have numbers instead of names. */
-static bool session__has_mark(u32 id)
-{
-	struct strbuf types = STRBUF_INIT;
-	struct persistent_info info;
-	bool has = !persistent__types(id, ' ', &types) &&
-		   (strstr(types.buf, MARK_EVENT) || strstr(types.buf, "tracepoint:"));
-	bool found = false, enabled = false;
-
-	strbuf_release(&types);
-	/* Callers without the right to look do not learn whether it is enabled. */
-	if (!has || persistent_info__init(&info, id))
-		return has;
-
-	for (int i = 0; i < info.nr; i++) {
-		struct perf_persistent_info *instance = &info.instances[i];
-
-		if (!strstarts(info.members[instance->member].label, MARK_EVENT))
-			continue;
-		found = true;
-		enabled |= instance->state == PERF_PERSISTENT_STATE_ENABLED;
-	}
-	persistent_info__exit(&info);
-	return enabled || !found;
-}
-
-/* The kernel reports the mark anyway, to others that may have the event. */
-static void mark__note_unseen(void)
-{
-	bool seen = false;
-	int nr, err;
-	u32 *ids;
-
-	nr = persistent__choose(0, NULL, &ids, &err);
-	for (int i = 0; i < nr && !seen; i++)
-		seen = session__has_mark(ids[i]);
-	if (nr >= 0)
-		free(ids);
-	if (!seen)
-		pr_info("[ perf persistent mark: the event %s is enabled in no session, so the text is in none ]\n",
-			MARK_EVENT);
-}
-
 int persistent_cmd__mark(int argc, const char **argv, const char * const usage[])
 {
 	struct perf_persistent_set set = { .flags = PERF_PERSISTENT_SET_MARK };
@@ -420,7 +374,6 @@ int persistent_cmd__mark(int argc, const char **argv, const char * const usage[]
 	const struct option options[] = {
 		OPT_END()
 	};
-	int err;
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (argc != 2)
@@ -428,8 +381,5 @@ int persistent_cmd__mark(int argc, const char **argv, const char * const usage[]
 				       "name one session, and quote a text with spaces");
 
 	set.mark = (u64)(unsigned long)argv[1];
-	err = set__run(argv[0], &set, &none, "mark", "marked");
-	if (!err)
-		mark__note_unseen();
-	return err;
+	return set__run(argv[0], &set, &none, "mark", "marked");
 }

@@ -15,6 +15,8 @@
 #include <unistd.h>
 #include <linux/kernel.h>
 #include <linux/ring_buffer.h>
+#include <linux/string.h>
+#include <linux/zalloc.h>
 #include <subcmd/parse-options.h>
 #include <sys/stat.h>
 #include "debug.h"
@@ -23,7 +25,6 @@
 #include "log.h"
 #include "reader.h"
 #include "registry.h"
-#include "symbol.h"
 
 #define STATE_MAGIC	"perf-persistent-status 1"
 
@@ -152,7 +153,8 @@ static int status__ask_state(struct persistent_status *status, const char *path,
 	if (strcmp(of, session))
 		status->asked = 0;
 
-	status->state_mode = st.st_mode & 07777;
+	/* The file may be of another user: take no set-user-ID from it. */
+	status->state_mode = st.st_mode & 0666;
 	snprintf(status->new_state, sizeof(status->new_state),
 		 STATE_MAGIC "\nsession %s\nlost %" PRIu64 "\n", session, status->lost);
 	return 0;
@@ -343,6 +345,5 @@ int persistent_cmd__status(int argc, const char **argv, const char * const usage
 		pr_err("%s can only be used with one session\n", status.log ? "-i" : "--state");
 		return -EINVAL;
 	}
-	symbol__init(NULL);
 	return status__run(argc, argv, &status);
 }

@@ -229,9 +229,13 @@ static int persistent_exits__find_targets(struct persistent_exits *exits)
 static int persistent_exits__add_read(struct persistent_exits *exits,
 				      const struct perf_record_read *read)
 {
-	struct perf_sample_id *sid = evlist__id2sid(exits->reader.evlist, read->id);
 	struct exit_row **target, *row;
+	struct perf_sample_id *sid;
 
+	/* Not a session of perf: its read_format differs. */
+	if (read->header.size < sizeof(*read))
+		return 0;
+	sid = evlist__id2sid(exits->reader.evlist, read->id);
 	/* The task joined the session after its instances were listed. */
 	if (!sid)
 		return 0;

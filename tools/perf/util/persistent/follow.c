@@ -136,8 +136,11 @@ static int persistent_mmap__refill(struct perf_mmap *core)
 		if (ring_buffer_read_head(buffer->base) != buffer->cursor)
 			buffer->idle = 0;
 		err = buffer->idle++ % MAX_IDLE ? 0 : persistent_buffer__read(buffer);
-		if (err)
+		if (err) {
+			/* Report it once: it cannot be read any more. */
+			buffer->ended = true;
 			return err;
+		}
 	}
 	if (buffer->consumes)
 		persistent_buffer__leave_out_others(buffer);

@@ -15,6 +15,7 @@
 #include <linux/zalloc.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include "intlist.h"
 #include "perf-sys.h"
 #include "pmu.h"
 #include "pmus.h"
@@ -325,7 +326,8 @@ int task_events__init(struct task_events *events, u32 id)
 
 	qsort(infos, nr, sizeof(*infos), info__cmp);
 	events->list = calloc(nr, sizeof(*events->list));
-	if (!events->list)
+	events->measured = intlist__new(NULL);
+	if (!events->list || !events->measured)
 		err = -ENOMEM;
 
 	for (int i = 0; i < nr && !err; i++) {
@@ -462,15 +464,23 @@ static void task_event__close(struct task_event *event)
  * exists both before and after that, it had the pid all the time.
  */
 static int task_events__open(struct task_events *events, struct target_process *process,
-			     pid_t tid)
+			     pid_t tid, ino_t *dir)
 {
 	int ret = TASK_ADDED, thread = target_process__open_thread(process, tid);
+	struct stat st;
 
 	for (int i = 0; i < events->nr; i++)
 		events->list[i].fd = -1;
 	events->again = 0;
 	if (thread < 0)
 		return thread == -ESRCH ? TASK_AGAIN : thread;
+
+	if (fstat(thread, &st))
+		ret = -errno;
+	else
+		*dir = st.st_ino;
+	if (intlist__has_entry(events->measured, *dir))
+		ret = TASK_TRACKED;
 
 	for (int i = 0; i < events->nr && ret == TASK_ADDED; i++)
 		ret = task_event__open(events, &events->list[i], tid);
@@ -488,7 +498,8 @@ static int task_events__open(struct task_events *events, struct target_process *
  */
 int task_events__add(struct task_events *events, struct target_process *process, pid_t tid)
 {
-	int err, i = 0, ret = task_events__open(events, process, tid), result = TASK_TRACKED;
+	ino_t dir = 0;
+	int err, i = 0, ret = task_events__open(events, process, tid, &dir), result = TASK_TRACKED;
 
 	for (; i < events->nr && ret == TASK_ADDED; i++) {
 		int one = task_event__detach(events, &events->list[i]);
@@ -508,6 +519,8 @@ int task_events__add(struct task_events *events, struct target_process *process,
 	err = task_events__enable(events);
 	if (ret < 0 || ret == TASK_AGAIN)
 		return ret;
+	if (!err && !intlist__findnew(events->measured, dir))
+		err = -ENOMEM;
 	return err ?: result;
 }
 
@@ -526,4 +539,5 @@ void task_events__exit(struct task_events *events)
 		zfree(&events->list[i].filter);
 	zfree(&events->list);
 	zfree(&events->fds);
+	intlist__delete(events->measured);
 }

@@ -6,6 +6,8 @@
 #include <sys/types.h>
 #include <linux/types.h>
 
+struct intlist;
+
 /*
  * A process, identified by its open directory in /proc, which does not become that
  * of another process when the pid is reused.
@@ -50,13 +52,18 @@ int target_process__threads(struct target_process *process, u32 **tids);
  */
 struct task_event;
 
-/* @again: errno of the last TASK_AGAIN, or 0 if the thread has gone */
+/*
+ * @measured: inode numbers of the /proc directories of threads that have the events, so that
+ *	      a second pass does not open them again; a thread that reuses a tid has another one
+ * @again:    errno of the last TASK_AGAIN, or 0 if the thread has gone
+ */
 struct task_events {
 	u32			id;
 	struct task_event	*list;
 	int			nr;
 	int			*fds;
 	int			nr_fds;
+	struct intlist		*measured;
 	int			again;
 };
 
