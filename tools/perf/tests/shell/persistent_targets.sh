@@ -168,7 +168,7 @@ test_chosen() {
 	# The same after it has ended
 	must perf record --history -e "persistent/$name/" -t $second -o "$dir/thread" true
 	must perf record --history -e "persistent/$name/" -p $second -o "$dir/ended" true
-	must_succeed "^ *7  *$call" perf stat -e "persistent/$name/" -p $second true
+	must_succeed "for process id '$second'" perf stat -e "persistent/$name/" -p $second true
 	for file in "$dir/process" "$dir/thread" "$dir/ended"
 	do
 		script_is "$file" pid,event "^ *$second *$call" 7
