@@ -233,7 +233,7 @@ static int persistent_exits__add_read(struct persistent_exits *exits,
 	struct perf_sample_id *sid;
 
 	/* Not a session of perf: its read_format differs. */
-	if (read->header.size < sizeof(*read))
+	if (read->header.size < offsetof(struct perf_record_read, lost))
 		return 0;
 	sid = evlist__id2sid(exits->reader.evlist, read->id);
 	/* The task joined the session after its instances were listed. */
