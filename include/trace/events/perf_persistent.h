@@ -39,15 +39,18 @@ DECLARE_EVENT_CLASS(persistent_instance,
 		  __entry->instance, __entry->member, __entry->cpu, __entry->pid)
 );
 
-#define PERSISTENT_INSTANCE_EVENT(name)			\
-	DEFINE_EVENT(persistent_instance, name,		\
-		TP_PROTO(const struct perf_persistent_instance *inst), TP_ARGS(inst))
+DEFINE_EVENT(persistent_instance, persistent_detach,
+	TP_PROTO(const struct perf_persistent_instance *inst), TP_ARGS(inst));
 
-PERSISTENT_INSTANCE_EVENT(persistent_detach);
-PERSISTENT_INSTANCE_EVENT(persistent_attach);
+DEFINE_EVENT(persistent_instance, persistent_attach,
+	TP_PROTO(const struct perf_persistent_instance *inst), TP_ARGS(inst));
+
 /* "offline" comes before the event stops counting, "online" after it counts again. */
-PERSISTENT_INSTANCE_EVENT(persistent_offline);
-PERSISTENT_INSTANCE_EVENT(persistent_online);
+DEFINE_EVENT(persistent_instance, persistent_offline,
+	TP_PROTO(const struct perf_persistent_instance *inst), TP_ARGS(inst));
+
+DEFINE_EVENT(persistent_instance, persistent_online,
+	TP_PROTO(const struct perf_persistent_instance *inst), TP_ARGS(inst));
 
 /*
  * A session (@member is 0), or one of its members (its number + 1). @flags is
@@ -75,19 +78,26 @@ DECLARE_EVENT_CLASS(persistent_session,
 		  __entry->flags)
 );
 
-#define PERSISTENT_SESSION_EVENT(name)			\
-	DEFINE_EVENT(persistent_session, name,		\
-		TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags))
+DEFINE_EVENT(persistent_session, persistent_enable,
+	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
 
-PERSISTENT_SESSION_EVENT(persistent_enable);
-PERSISTENT_SESSION_EVENT(persistent_disable);
+DEFINE_EVENT(persistent_session, persistent_disable,
+	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
+
 /* Reported after each change by PERF_EVENT_IOC_SET_PERSISTENT */
-PERSISTENT_SESSION_EVENT(persistent_set);
+DEFINE_EVENT(persistent_session, persistent_set,
+	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
+
 /* The first file holds it; the last one releases it. */
-PERSISTENT_SESSION_EVENT(persistent_hold);
-PERSISTENT_SESSION_EVENT(persistent_release);
+DEFINE_EVENT(persistent_session, persistent_hold,
+	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
+
+DEFINE_EVENT(persistent_session, persistent_release,
+	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
+
 /* The time to live has run out, for all members. */
-PERSISTENT_SESSION_EVENT(persistent_expire);
+DEFINE_EVENT(persistent_session, persistent_expire,
+	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
 
 TRACE_EVENT(persistent_mark,
 
