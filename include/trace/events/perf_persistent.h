@@ -39,18 +39,15 @@ DECLARE_EVENT_CLASS(persistent_instance,
 		  __entry->instance, __entry->member, __entry->cpu, __entry->pid)
 );
 
-DEFINE_EVENT(persistent_instance, persistent_detach,
-	TP_PROTO(const struct perf_persistent_instance *inst), TP_ARGS(inst));
+#define PERSISTENT_INSTANCE_EVENT(name)			\
+	DEFINE_EVENT(persistent_instance, name,		\
+		TP_PROTO(const struct perf_persistent_instance *inst), TP_ARGS(inst))
 
-DEFINE_EVENT(persistent_instance, persistent_attach,
-	TP_PROTO(const struct perf_persistent_instance *inst), TP_ARGS(inst));
-
+PERSISTENT_INSTANCE_EVENT(persistent_detach);
+PERSISTENT_INSTANCE_EVENT(persistent_attach);
 /* "offline" comes before the event stops counting, "online" after it counts again. */
-DEFINE_EVENT(persistent_instance, persistent_offline,
-	TP_PROTO(const struct perf_persistent_instance *inst), TP_ARGS(inst));
-
-DEFINE_EVENT(persistent_instance, persistent_online,
-	TP_PROTO(const struct perf_persistent_instance *inst), TP_ARGS(inst));
+PERSISTENT_INSTANCE_EVENT(persistent_offline);
+PERSISTENT_INSTANCE_EVENT(persistent_online);
 
 /*
  * A session (@member is 0), or one of its members (its number + 1). @flags is
@@ -78,26 +75,19 @@ DECLARE_EVENT_CLASS(persistent_session,
 		  __entry->flags)
 );
 
-DEFINE_EVENT(persistent_session, persistent_enable,
-	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
+#define PERSISTENT_SESSION_EVENT(name)			\
+	DEFINE_EVENT(persistent_session, name,		\
+		TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags))
 
-DEFINE_EVENT(persistent_session, persistent_disable,
-	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
-
+PERSISTENT_SESSION_EVENT(persistent_enable);
+PERSISTENT_SESSION_EVENT(persistent_disable);
 /* Reported after each change by PERF_EVENT_IOC_SET_PERSISTENT */
-DEFINE_EVENT(persistent_session, persistent_set,
-	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
-
+PERSISTENT_SESSION_EVENT(persistent_set);
 /* The first file holds it; the last one releases it. */
-DEFINE_EVENT(persistent_session, persistent_hold,
-	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
-
-DEFINE_EVENT(persistent_session, persistent_release,
-	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
-
+PERSISTENT_SESSION_EVENT(persistent_hold);
+PERSISTENT_SESSION_EVENT(persistent_release);
 /* The time to live has run out, for all members. */
-DEFINE_EVENT(persistent_session, persistent_expire,
-	TP_PROTO(u32 id, u32 member, u32 flags), TP_ARGS(id, member, flags));
+PERSISTENT_SESSION_EVENT(persistent_expire);
 
 TRACE_EVENT(persistent_mark,
 

@@ -86,22 +86,10 @@ unsigned int perf_persistent_needs(struct perf_event *event)
 	}
 }
 
-/* perf_event_open() finds a target by its pid: it must have one in the caller's namespace. */
-static bool is_visible(struct perf_event *event, struct task_struct *task)
-{
-	const struct perf_persistent_instance *inst;
-
-	guard(mutex)(&perf_persistent_mutex);
-
-	/* A dead task has no pid any more, but its instance has. */
-	inst = perf_persistent_instance_of(event);
-
-	return inst && inst->pid ? pid_vnr(inst->pid) : task_pid_vnr(task);
-}
-
 /*
  * Check the access to the target of an event, as perf_event_open() does for events without
- * sigtrap. For a dead target, its last credentials and dumpability decide.
+ * sigtrap: it must have a pid in the caller's namespace. For a dead target, its last credentials
+ * and dumpability decide.
  *
  * perf_event_open() keeps the target from exec() until the new event is in its context. This
  * event is there already: if exec() takes the right away, it ends the event before the new
@@ -109,15 +97,23 @@ static bool is_visible(struct perf_event *event, struct task_struct *task)
  */
 static int may_open_target(struct perf_event *event, struct task_struct *task)
 {
+	const struct perf_persistent_instance *inst;
+	bool visible;
+
 	if (perfmon_capable())
 		return 0;
 
-	return is_visible(event, task) && ptrace_may_access(task, PTRACE_MODE_READ_REALCREDS) ?
-	       0 : -EACCES;
+	scoped_guard(mutex, &perf_persistent_mutex) {
+		/* A dead task has no pid any more, but its instance has. */
+		inst = perf_persistent_instance_of(event);
+		visible = inst && inst->pid ? pid_vnr(inst->pid) : task_pid_vnr(task);
+	}
+
+	return visible && ptrace_may_access(task, PTRACE_MODE_READ_REALCREDS) ? 0 : -EACCES;
 }
 
 /* As perf_event_allow(), but without -EPERM, which means locked memory for DETACH */
-int perf_persistent_allow(unsigned int needs)
+static int allow(unsigned int needs)
 {
 	int err = perf_event_allow(needs);
 
@@ -128,7 +124,7 @@ int perf_persistent_allow(unsigned int needs)
 int perf_persistent_may_open(struct perf_event *event)
 {
 	struct task_struct *target = perf_persistent_target(event);
-	int err = perf_persistent_allow(perf_persistent_needs(event));
+	int err = allow(perf_persistent_needs(event));
 
 	return err || !target ? err : may_open_target(event, target);
 }
@@ -226,8 +222,7 @@ static unsigned int sharer_needs(struct perf_buffer *rb,
 int perf_persistent_may_share(struct perf_event *event,
 			      const struct perf_persistent_session *session)
 {
-	struct perf_buffer *rb __free(ring_buffer_put) =
-		READ_ONCE(event->rb) ? ring_buffer_get(event) : NULL;
+	struct perf_buffer *rb __free(ring_buffer_put) = ring_buffer_get(event);
 	unsigned int needs, nr = 0;
 
 	if (!rb && !records_group(event))
@@ -239,11 +234,11 @@ int perf_persistent_may_share(struct perf_event *event,
 			     record_needs(event, session, &nr);
 
 	/* Readers without the capability must not see events that they could not open. */
-	if (perfmon_capable() && !(session->flags & PERF_PERSISTENT_PRIVILEGED) &&
+	if (perfmon_capable() && !(READ_ONCE(session->flags) & PERF_PERSISTENT_PRIVILEGED) &&
 	    needs & ~(READ_ONCE(session->needs) | perf_persistent_needs(event)))
 		return -EACCES;
 
-	return perf_persistent_allow(needs);
+	return allow(needs);
 }
 
 /* Check that the mode or CAP_PERFMON gives the caller all rights in the mask @right. */
@@ -274,7 +269,7 @@ bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 /* Check whether the mode alone decides what the caller may do. */
 bool perf_persistent_is_delegated(const struct perf_persistent_session *session)
 {
-	return (session->flags & PERF_PERSISTENT_PRIVILEGED) && !perfmon_capable();
+	return (READ_ONCE(session->flags) & PERF_PERSISTENT_PRIVILEGED) && !perfmon_capable();
 }
 
 /* If the session is delegated, only the mode and lockdown decide. */
@@ -282,7 +277,7 @@ static int session_allow(const struct perf_persistent_session *session)
 {
 	unsigned int mask = perf_persistent_is_delegated(session) ? PERF_NEED_REGS : ~0U;
 
-	return perf_persistent_allow(READ_ONCE(session->needs) & mask);
+	return allow(READ_ONCE(session->needs) & mask);
 }
 
 static int may_open_all(struct perf_persistent_session *session)
@@ -291,7 +286,7 @@ static int may_open_all(struct perf_persistent_session *session)
 	int err = 0;
 
 	for_each_persistent_event(event, session, 0, !err)
-		err = perf_persistent_may_open(event);
+		err = fatal_signal_pending(current) ? -EINTR : perf_persistent_may_open(event);
 
 	return err;
 }
@@ -322,7 +317,7 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 	int err;
 
 	if (perfmon_capable())
-		return perf_persistent_allow(READ_ONCE(session->needs));
+		return allow(READ_ONCE(session->needs));
 
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
 		return -EACCES;
@@ -383,7 +378,7 @@ bool perf_persistent_may_open_session(struct perf_persistent_session *session)
 	    perf_persistent_mode_allows(session, PERF_PERSISTENT_HOLD))
 		return true;
 
-	return !(session->flags & PERF_PERSISTENT_PRIVILEGED) &&
+	return !(READ_ONCE(session->flags) & PERF_PERSISTENT_PRIVILEGED) &&
 	       uid_eq(READ_ONCE(session->uid), current_euid());
 }
 
@@ -412,7 +407,7 @@ int perf_persistent_may_map(struct perf_persistent_session *session, struct perf
 	scoped_guard(mutex, &perf_persistent_mutex) {
 		inst = perf_persistent_instance_of(event);
 		if (!inst)
-			return event->persistent->ended ? -ENODEV : -EACCES;
+			return READ_ONCE(event->persistent->ended) ? -ENODEV : -EACCES;
 		if (perfmon_capable())
 			return 0;
 		if (inst->session != session)
@@ -449,14 +444,6 @@ int perf_persistent_check_ttl(u64 *ttl)
 	return 0;
 }
 
-/* The limit for the caller; only CAP_PERFMON may use the reserve. */
-static unsigned int instance_limit(void)
-{
-	unsigned int max = READ_ONCE(sysctl_perf_persistent_max);
-
-	return perfmon_capable() ? max : max - max / PERF_PERSISTENT_RESERVE;
-}
-
 void perf_persistent_uncharge(struct perf_persistent_instance *inst)
 {
 	if (inst->ucounts)
@@ -467,15 +454,18 @@ void perf_persistent_uncharge(struct perf_persistent_instance *inst)
 /* Charge a new instance to the limits: 0 or -EAGAIN. */
 int perf_persistent_charge(struct perf_persistent_instance *inst)
 {
+	unsigned int max = READ_ONCE(sysctl_perf_persistent_max);
+
 	/* First, so that attempts beyond the user's limit do not use up the global one. */
 	if (!perfmon_capable()) {
+		max -= max / PERF_PERSISTENT_RESERVE;
 		inst->ucounts = inc_ucount(current_user_ns(), current_euid(),
 					   UCOUNT_PERF_PERSISTENT);
 		if (!inst->ucounts)
 			return -EAGAIN;
 	}
 
-	if (atomic_inc_return(&nr_instances_charged) <= instance_limit())
+	if (atomic_inc_return(&nr_instances_charged) <= max)
 		return 0;
 
 	perf_persistent_uncharge(inst);

@@ -6,7 +6,6 @@
  * the last one is dropped.
  */
 #include <linux/ioctl.h>
-#include <linux/uaccess.h>
 
 #include "persistent.h"
 
@@ -41,6 +40,22 @@ int perf_persistent_copy_string(char *dst, long max, u64 addr)
 		return len;
 
 	return len == max ? -EINVAL : 0;
+}
+
+/*
+ * Users may choose [a-z][a-z0-9_-]*, which is a valid name for an event in
+ * sysfs, except for p[0-9]+, which are default names.
+ */
+bool perf_persistent_name_valid(const char *name)
+{
+	static const char first[] = "abcdefghijklmnopqrstuvwxyz";
+	static const char digits[] = "0123456789";
+	static const char rest[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+
+	if (!strspn(name, first) || name[strspn(name, rest)])
+		return false;
+
+	return name[0] != 'p' || !name[1] || name[1 + strspn(name + 1, digits)];
 }
 
 /* Copy a name, which may be empty: 0, -EFAULT, or -EINVAL if it is not valid. */

@@ -18,18 +18,6 @@
 
 #include "persistent.h"
 
-/* Buffers are identified by number, as addresses must not be exposed. */
-static atomic64_t last_buffer_id = ATOMIC64_INIT(0);
-
-/**
- * perf_persistent_buffer_init - initialize the persistent part of a buffer
- * @rb: new buffer
- */
-void perf_persistent_buffer_init(struct perf_buffer *rb)
-{
-	rb->id = atomic64_inc_return(&last_buffer_id);
-}
-
 /* As for mmap(), but RLIMIT_MEMLOCK applies to all buffers of the user together. */
 static int charge_user(struct user_struct *user, long pages)
 {
@@ -159,22 +147,7 @@ static u32 default_pages(struct perf_event *event)
 	return max(kb >> (PAGE_SHIFT - 10), 1UL);
 }
 
-/* Check that mmap() can map and rb_alloc() can allocate so many pages. */
-static int check_pages(struct perf_event *event, u32 nr_pages)
-{
-	if (!nr_pages)
-		return 0;
-
-	if (!is_power_of_2(nr_pages) || has_many_writers(event))
-		return -EINVAL;
-
-	if (nr_pages > min_t(unsigned long, INT_MAX, ULONG_MAX >> (PAGE_SHIFT + 2)))
-		return -ENOMEM;
-
-	return 0;
-}
-
-/* Free a buffer that no event uses. */
+/* Drop a pseudo-mapping and a reference; the buffer ends with the last mapping. */
 void perf_persistent_buffer_free(struct perf_buffer *rb)
 {
 	if (IS_ERR_OR_NULL(rb))
@@ -224,11 +197,11 @@ static struct perf_buffer *make_buffer(struct perf_event *event, u32 nr_pages)
  */
 struct perf_buffer *perf_persistent_buffer_alloc(struct perf_event *event, u32 nr_pages)
 {
-	int err = check_pages(event, nr_pages);
-
-	if (err)
-		return ERR_PTR(err);
-
+	if (nr_pages && (!is_power_of_2(nr_pages) || has_many_writers(event)))
+		return ERR_PTR(-EINVAL);
+	/* mmap() can map and rb_alloc() can allocate so many pages. */
+	if (nr_pages > min_t(unsigned long, INT_MAX, ULONG_MAX >> (PAGE_SHIFT + 2)))
+		return ERR_PTR(-ENOMEM);
 	if (READ_ONCE(event->rb))
 		return NULL;
 
@@ -313,7 +286,5 @@ void perf_persistent_buffer_unpin(struct perf_persistent_instance *inst)
 		if (!refcount_dec_not_one(&event->mmap_count))
 			refcount_set(&event->mmap_count, 0);
 	}
-	if (refcount_dec_and_test(&rb->mmap_count))
-		perf_buffer_end(rb);
-	ring_buffer_put(rb);
+	perf_persistent_buffer_free(rb);
 }

@@ -4,7 +4,6 @@
  *
  * Everything is allocated before the context of the event is locked.
  */
-#include <linux/cleanup.h>
 #include <linux/fs.h>
 #include <linux/sched/signal.h>
 #include <linux/security.h>
@@ -75,54 +74,30 @@ static int check_owner(struct perf_event *event, const struct perf_persistent_ho
 	return !holder || perf_persistent_owns(holder, event) || perfmon_capable() ? 0 : -EACCES;
 }
 
-static int check_event(struct perf_event *event)
-{
-	if (event->attr.sigtrap)
-		return -EINVAL;
-
-	/* An AUX area cannot be kept: it ends with its mapping. */
-	if (event->attr.aux_output || event->attr.aux_sample_size)
-		return -EOPNOTSUPP;
-
-	return perf_persistent_may_open(event);
-}
-
 /*
  * Refuse an event that cannot count again: it has ended, its PMU is gone, or it
- * has left its context and is not parked.
+ * has left its context and is not parked. Refuse one that cannot be kept as well.
  */
 static int check_state(struct perf_event *event)
 {
 	lockdep_assert_held(&event->ctx->mutex);
 
-	if (event->persistent->ended || event->state <= PERF_EVENT_STATE_REVOKED)
+	if (READ_ONCE(event->persistent->ended) || event->state <= PERF_EVENT_STATE_REVOKED)
 		return -ENODEV;
-
-	/* AUX areas cannot be kept, and an exclusive PMU would stay blocked for others. */
-	if (event->pmu->setup_aux || (event->pmu->capabilities & PERF_PMU_CAP_EXCLUSIVE))
+	if (event->attr.sigtrap)
+		return -EINVAL;
+	/* AUX areas end with their mapping, and an exclusive PMU would stay blocked for others. */
+	if (event->attr.aux_output || event->attr.aux_sample_size || event->pmu->setup_aux ||
+	    (event->pmu->capabilities & PERF_PMU_CAP_EXCLUSIVE))
 		return -EOPNOTSUPP;
 
-	if (!(event->attach_state & (PERF_ATTACH_TASK | PERF_ATTACH_CONTEXT)) &&
-	    !perf_event_is_parked(event))
-		return -ENODEV;
-
-	return 0;
-}
-
-/* A group is in one session: siblings join that of the leader. */
-static int check_group(struct perf_event *event, const struct perf_persistent_session *session)
-{
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	if (event->group_leader == event)
-		return 0;
-
-	return perf_persistent_instance_in(event->group_leader, session) ? 0 : -EINVAL;
+	return event->attach_state & (PERF_ATTACH_TASK | PERF_ATTACH_CONTEXT) ||
+	       perf_event_is_parked(event) ? 0 : -ENODEV;
 }
 
 /*
  * Check for an event in a context, opened or inherited, that counts for a member on @cpu (-1:
- * all CPUs). A context can be long, so no lock is held. With perf_persistent_session::control
+ * all CPUs). A context can be long, so its lock is not held. With perf_persistent_session::control
  * held, no instance joins, and only the time to live removes one.
  */
 static bool is_measured(struct perf_event_context *ctx,
@@ -181,6 +156,7 @@ static int check_target(struct perf_event *event, const struct perf_persistent_s
 	guard(mutex)(&event->child_mutex);
 
 	list_for_each_entry(child, &event->child_list, child_list) {
+		cond_resched();
 		if (is_measured(child->ctx, session, member, cpu))
 			return child->ctx->task == perf_persistent_target(event) ? -EEXIST : -EBUSY;
 	}
@@ -202,11 +178,16 @@ static int insert_instance(struct perf_persistent_session *session,
 	if (!is_new && !perf_persistent_session_lives(session))
 		return -ENOENT;
 
-	err = check_group(event, session) ?: perf_persistent_instance_link(session, inst);
+	/* A group is in one session: siblings join that of the leader. */
+	if (event->group_leader != event &&
+	    !perf_persistent_instance_in(event->group_leader, session))
+		return -EINVAL;
+
+	err = perf_persistent_instance_link(session, inst);
 	if (err)
 		return err;
 
-	session->needs |= perf_persistent_needs(event);
+	WRITE_ONCE(session->needs, session->needs | perf_persistent_needs(event));
 	/* The event may have been cleared in another session. */
 	event->persistent->origin = (struct perf_persistent_origin) {};
 	if (is_new)
@@ -237,12 +218,17 @@ static int join_session(struct perf_persistent_session *session,
 			const struct perf_persistent_detach *d)
 {
 	struct perf_event *event = inst->event;
-	int err;
+	u32 nr = session->next_instance;
+	int err = 0;
 
 	lockdep_assert_held(&session->control);
 
-	err = detach_locked(session, inst, rb, d);
+	/* Entry 0 needs no memory, as it is alone. */
+	if (nr)
+		err = xa_reserve(&session->instances, nr, GFP_KERNEL_ACCOUNT);
+	err = err ?: detach_locked(session, inst, rb, d);
 	if (err) {
+		xa_release(&session->instances, nr);
 		/*
 		 * This may free events that were redirected to the buffer. Meanwhile the
 		 * buffer is in use, for SET_OUTPUT and for another DETACH.
@@ -256,21 +242,6 @@ static int join_session(struct perf_persistent_session *session,
 	perf_persistent_update_hold(event);
 
 	return 0;
-}
-
-/* Returns a reference, as a session may end with its first instance. */
-static struct perf_persistent_session *choose_session(const struct perf_persistent_detach *d)
-{
-	struct perf_persistent_session *session;
-
-	if (!d->args.id) {
-		session = perf_persistent_session_create(d);
-		if (!IS_ERR(session))
-			kobject_get(&session->kobj);
-		return session;
-	}
-
-	return perf_persistent_session_get(d->args.id) ?: ERR_PTR(-ENOENT);
 }
 
 static int try_detach(struct perf_event *event, const struct perf_persistent_detach *d)
@@ -288,9 +259,11 @@ static int try_detach(struct perf_event *event, const struct perf_persistent_det
 	if (IS_ERR(rb))
 		return PTR_ERR(rb);
 
-	struct perf_persistent_session *session __free(perf_persistent_session) = choose_session(d);
-	if (IS_ERR(session))
-		return PTR_ERR(session);
+	struct perf_persistent_session *session __free(perf_persistent_session) =
+		d->args.id ? perf_persistent_session_get(d->args.id) :
+			     perf_persistent_session_create(d);
+	if (IS_ERR_OR_NULL(session))
+		return PTR_ERR(session) ?: -ENOENT;
 
 	id = session->id;
 	err = perf_persistent_control_begin(session, right);
@@ -386,8 +359,8 @@ long perf_persistent_ioctl_detach(const struct perf_persistent_holder *holder,
 
 	d->holder = holder;
 
-	return copy_detach(d, cmd, arg) ?: check_owner(event, holder) ?: check_event(event) ?:
-	       perf_persistent_detach(event, d);
+	return copy_detach(d, cmd, arg) ?: check_owner(event, holder) ?:
+	       perf_persistent_may_open(event) ?: perf_persistent_detach(event, d);
 }
 
 /**
@@ -420,18 +393,21 @@ int perf_persistent_opened(struct perf_event *event, const struct perf_event_att
 }
 
 /* A group is in one session, whose @control keeps further siblings from joining. */
-static bool has_persistent_sibling(struct perf_event *event)
+static int check_attach(const struct perf_persistent_session *session, struct perf_event *event)
 {
 	struct perf_event *sibling;
 
 	guard(perf_event_ctx)(event);
 
+	if (!perf_persistent_instance_in(event, session))
+		return -EINVAL;
+
 	for_each_sibling_event(sibling, event) {
 		if (perf_persistent_instance_of(sibling))
-			return true;
+			return -EBUSY;
 	}
 
-	return false;
+	return 0;
 }
 
 /*
@@ -441,15 +417,13 @@ static bool has_persistent_sibling(struct perf_event *event)
 static int attach_event(struct perf_persistent_session *session, struct perf_event *event)
 {
 	struct perf_persistent_instance *inst;
+	int err;
 
 	lockdep_assert_held(&session->control);
 
-	scoped_guard(mutex, &perf_persistent_mutex) {
-		if (!perf_persistent_instance_in(event, session))
-			return -EINVAL;
-	}
-	if (has_persistent_sibling(event))
-		return -EBUSY;
+	err = check_attach(session, event);
+	if (err)
+		return err;
 
 	perf_persistent_hold_event(event, false);
 	perf_event_set_owner(event);

@@ -94,25 +94,21 @@ void perf_persistent_inherit(struct perf_event *child, const struct perf_event *
 	child->state = PERF_EVENT_STATE_OFF;
 }
 
-static bool wants_hold(struct perf_event *event)
-{
-	struct perf_persistent_instance *inst;
-
-	guard(mutex)(&perf_persistent_mutex);
-
-	inst = perf_persistent_instance_of(event);
-
-	return inst && (inst->session->nr_holds[0] ||
-			inst->session->nr_holds[inst->member->nr + 1]);
-}
-
 /*
  * Apply the holds of its session to an event; an event in no session is not held.
  * The caller holds perf_persistent_session::control of its current or last session.
  */
 void perf_persistent_update_hold(struct perf_event *event)
 {
-	perf_persistent_hold_event(event, wants_hold(event));
+	struct perf_persistent_instance *inst;
+	bool hold;
+
+	scoped_guard(mutex, &perf_persistent_mutex) {
+		inst = perf_persistent_instance_of(event);
+		hold = inst && (inst->session->nr_holds[0] ||
+				inst->session->nr_holds[inst->member->nr + 1]);
+	}
+	perf_persistent_hold_event(event, hold);
 }
 
 /*

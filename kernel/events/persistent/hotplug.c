@@ -21,16 +21,11 @@
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
 #include <linux/init.h>
-#include <linux/list.h>
-#include <linux/percpu.h>
 #include <linux/timekeeping.h>
 
 #include <trace/events/perf_persistent.h>
 
 #include "persistent.h"
-
-/* Linked by perf_event::migrate_entry; protected by the mutex of the CPU's context */
-static DEFINE_PER_CPU(struct list_head, perf_persistent_parked);
 
 static bool can_park(const struct perf_event *event)
 {
@@ -50,7 +45,7 @@ static bool can_park(const struct perf_event *event)
  */
 int perf_persistent_park_new(struct perf_event *event, unsigned long flags)
 {
-	lockdep_assert_held(&perf_cpu_ctx(event->cpu)->mutex);
+	lockdep_assert_held(&perf_cpu_ctx(event->cpu)->ctx.mutex);
 
 	if (!(flags & PERF_FLAG_OFFLINE_CPU) || !cpu_present(event->cpu))
 		return -ENODEV;
@@ -63,20 +58,6 @@ int perf_persistent_park_new(struct perf_event *event, unsigned long flags)
 	event->state = PERF_EVENT_STATE_OFF;
 
 	return 0;
-}
-
-/**
- * perf_persistent_list_parked - list an event for installation when its CPU comes online
- * @event: event that is parked
- *
- * Context: with perf_event_context::lock of the CPU held; its mutex is held as
- * well, maybe by the caller of the cross-call.
- */
-void perf_persistent_list_parked(struct perf_event *event)
-{
-	lockdep_assert_held(&event->ctx->lock);
-
-	list_add_tail(&event->migrate_entry, per_cpu_ptr(&perf_persistent_parked, event->cpu));
 }
 
 /**
@@ -101,7 +82,7 @@ void perf_persistent_park(struct perf_event_context *ctx)
 			continue;
 		trace_persistent_offline(inst);
 		perf_persistent_still(event, PERF_EVENT_PARKED);
-		perf_persistent_list_parked(event);
+		list_add_tail(&event->migrate_entry, &perf_cpu_ctx(event->cpu)->parked);
 		inst->offline_since = ktime_get_boottime_ns();
 		inst->offline_count++;
 	}
@@ -140,8 +121,8 @@ static void unpark_event(struct perf_event *event, struct perf_event_context *ct
  */
 static int context_online(unsigned int cpu)
 {
-	struct list_head *parked = per_cpu_ptr(&perf_persistent_parked, cpu);
-	struct perf_event_context *ctx = perf_cpu_ctx(cpu);
+	struct list_head *parked = &perf_cpu_ctx(cpu)->parked;
+	struct perf_event_context *ctx = &perf_cpu_ctx(cpu)->ctx;
 	struct perf_persistent_instance *inst;
 	struct perf_event *event, *tmp;
 	LIST_HEAD(online);
@@ -167,11 +148,6 @@ static int context_online(unsigned int cpu)
 
 static int __init hotplug_init(void)
 {
-	int cpu;
-
-	for_each_possible_cpu(cpu)
-		INIT_LIST_HEAD(per_cpu_ptr(&perf_persistent_parked, cpu));
-
 	return cpuhp_setup_state_nocalls(CPUHP_AP_PERF_PERSISTENT_ONLINE, "perf/persistent:online",
 					 context_online, NULL);
 }

@@ -18,6 +18,7 @@
 #include <linux/sysfs.h>
 #include <linux/uidgid.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 
 #include "../internal.h"
 
@@ -85,13 +86,13 @@ struct perf_persistent_member {
  * @expire:	   ends all instances
  * @control:	   serializes joining, attaching and SET; see perf_persistent_mutex
  *
- * @kobj, @id and @created do not change; everything else is protected by
- * perf_persistent_mutex. @nr_holds changes under @control as well; @flags, @uid,
- * @needs and @next_instance are also read without a lock.
+ * @kobj, @id and @created do not change, and @nr_unfinished and @nr_pages are atomic. @event_kn
+ * and, by SET, @name change under @control. Everything else is protected by
+ * perf_persistent_mutex, but @flags, @uid, @needs and @next_instance are also read without a lock.
  */
 struct perf_persistent_session {
 	struct kobject			kobj;
-	struct rb_root			instances;
+	struct xarray			instances;
 	struct rb_root			keys;
 	struct list_head		members;
 	u32				nr_instances;
@@ -141,7 +142,8 @@ struct perf_persistent_origin {
  * @users:	 the file that opened it, views that have attached it, and the registry;
  *		 the event ends with the last of them
  * @nr_detached: how often the event has entered the registry
- * @ended:	 enum perf_persistent_state if the kernel has ended it, or 0
+ * @ended:	 enum perf_persistent_state if the kernel has ended it, or 0; also read without a
+ *		 lock
  * @cpu:	 as it was opened
  * @attr:	 as it was opened, before a driver changed it
  * @instance:	 in the registry, or NULL
@@ -179,9 +181,8 @@ static_assert(sizeof(struct perf_persistent_key) == 2 * sizeof(void *) + 2 * siz
 
 /**
  * struct perf_persistent_instance - a perf event that the registry keeps
- * @nr_node:	   in perf_persistent_session::instances
+ * @rcu:	   for kfree_rcu()
  * @key_node:	   in perf_persistent_session::keys, unless a newer instance has replaced it
- * @rcu:	   for kfree_rcu(), when it is in no session
  * @key:	   what it measures; @event has a reference to the target
  * @session:	   its session
  * @member:	   its event within the session
@@ -199,10 +200,7 @@ static_assert(sizeof(struct perf_persistent_key) == 2 * sizeof(void *) + 2 * siz
  * fields that change by perf_persistent_mutex.
  */
 struct perf_persistent_instance {
-	union {
-		struct rb_node		nr_node;
-		struct rcu_head		rcu;
-	};
+	struct rcu_head			rcu;
 	struct rb_node			key_node;
 	struct perf_persistent_key	key;
 	struct perf_persistent_session	*session;
@@ -271,18 +269,12 @@ DEFINE_FREE(ring_buffer_put, struct perf_buffer *, if (_T) ring_buffer_put(_T))
 /* The files do not call each other in a circle. */
 
 /* registry.c */
-struct perf_persistent_session *perf_persistent_session_get(u32 id);
-struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event);
-int perf_persistent_registry_add(struct perf_persistent_session *session);
-void perf_persistent_registry_remove(struct perf_persistent_session *session);
 u64 perf_persistent_session_time_left(const struct perf_persistent_session *session);
 struct perf_persistent_member *
 perf_persistent_member_lookup(struct perf_persistent_session *session, u32 nr);
 struct perf_persistent_instance *
 perf_persistent_instance_lookup(struct perf_persistent_session *session,
 				const struct perf_persistent_key *key);
-struct perf_persistent_instance *
-perf_persistent_instance_from(struct perf_persistent_session *session, u32 nr);
 struct perf_event *
 perf_persistent_get_next(struct perf_persistent_session *session, u32 member, u32 *nr);
 int perf_persistent_instance_link(struct perf_persistent_session *session,
@@ -304,17 +296,13 @@ struct perf_persistent_origin perf_persistent_origin_of(struct perf_event *event
 
 /* sysfs.c */
 extern const struct kobj_type perf_persistent_session_ktype;
-int perf_persistent_sysfs_add(struct perf_persistent_session *session, const char *name);
-int perf_persistent_sysfs_rename(struct perf_persistent_session *session, const char *name);
+int perf_persistent_sysfs_add(struct perf_persistent_session *session, const char *chosen);
+int perf_persistent_sysfs_rename(struct perf_persistent_session *session, const char *chosen);
 void perf_persistent_sysfs_remove(struct perf_persistent_session *session);
-void perf_persistent_sysfs_announce_change(struct perf_persistent_session *session);
-
-/* name.c */
-bool perf_persistent_name_valid(const char *name);
-int perf_persistent_name_compose(char *name, const char *chosen, u32 id, kuid_t owner);
+void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
+				    enum kobject_action action);
 
 /* access.c */
-int perf_persistent_allow(unsigned int needs);
 int perf_persistent_may_open(struct perf_event *event);
 int perf_persistent_may_share(struct perf_event *event,
 			      const struct perf_persistent_session *session);
@@ -343,6 +331,8 @@ int perf_persistent_buffer_pin(struct perf_persistent_instance *inst,
 void perf_persistent_buffer_unpin(struct perf_persistent_instance *inst);
 
 /* session.c */
+struct perf_persistent_session *perf_persistent_session_get(u32 id);
+struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event);
 struct perf_persistent_session *
 perf_persistent_session_create(const struct perf_persistent_detach *d);
 void perf_persistent_session_destroy(struct perf_persistent_session *session);
@@ -353,15 +343,8 @@ void perf_persistent_instance_free(struct perf_persistent_instance *inst);
 void perf_persistent_put_user(struct perf_event *event);
 void perf_persistent_instance_finish(struct perf_persistent_instance *inst);
 
-/* For __free(): an error or NULL is no session. */
-static inline void perf_persistent_session_put(struct perf_persistent_session *session)
-{
-	if (!IS_ERR_OR_NULL(session))
-		kobject_put(&session->kobj);
-}
-
 DEFINE_FREE(perf_persistent_session, struct perf_persistent_session *,
-	    perf_persistent_session_put(_T))
+	    if (!IS_ERR_OR_NULL(_T)) kobject_put(&_T->kobj))
 DEFINE_FREE(perf_persistent_instance, struct perf_persistent_instance *,
 	    perf_persistent_instance_free(_T))
 DEFINE_FREE(perf_persistent_buffer, struct perf_buffer *,
@@ -371,6 +354,7 @@ DEFINE_FREE(perf_persistent_buffer, struct perf_buffer *,
 int perf_persistent_copy_struct(void *dst, size_t size, size_t min,
 				unsigned int cmd, unsigned long arg);
 int perf_persistent_copy_string(char *dst, long max, u64 addr);
+bool perf_persistent_name_valid(const char *name);
 int perf_persistent_copy_name(char *name, u64 addr);
 
 /* hold.c */
@@ -398,10 +382,8 @@ u32 perf_persistent_state(struct perf_event *event);
 void perf_persistent_scrub_attr(struct perf_event_attr *attr, bool is_trace);
 
 /* view.c */
-struct file *perf_persistent_view_open(struct perf_persistent_session *session,
-				       struct perf_event *event,
-				       const struct perf_event_attr *attr, u32 nr_joined,
-				       int f_flags);
+int perf_persistent_view_open(struct perf_persistent_session *session, struct perf_event *event,
+			      const struct perf_event_attr *attr, u32 nr_joined, int f_flags);
 
 /* Increase of a value since @then, or all of it if it was reset meanwhile */
 static inline u64 perf_persistent_since(u64 now, u64 then)

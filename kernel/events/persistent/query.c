@@ -7,14 +7,13 @@
 #include <linux/cgroup.h>
 #include <linux/cpu.h>
 #include <linux/nsproxy.h>
-#include <linux/pid.h>
 #include <linux/pid_namespace.h>
+#include <linux/sched/signal.h>
 #include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/timekeeping.h>
 #include <linux/trace_events.h>
-#include <linux/uaccess.h>
 
 #include "persistent.h"
 
@@ -73,7 +72,7 @@ u32 perf_persistent_state(struct perf_event *event)
 		return PERF_PERSISTENT_STATE_REVOKED;
 	/* Report the end only when the count is final. */
 	if (state <= PERF_EVENT_STATE_EXIT)
-		return event->persistent->ended ?: PERF_PERSISTENT_STATE_EXITED;
+		return READ_ONCE(event->persistent->ended) ?: PERF_PERSISTENT_STATE_EXITED;
 	/* A task's event is not parked; it waits for the task to come to the CPU. */
 	if (perf_event_is_parked(event) ||
 	    (perf_persistent_target(event) && cpu >= 0 && !cpu_online(cpu)))
@@ -105,43 +104,35 @@ void perf_persistent_scrub_attr(struct perf_event_attr *attr, bool is_trace)
 }
 
 /*
- * The target in the caller's namespace: -1 without a target, 0 if it is not visible there.
- * A dead task has no pid any more, and a dead thread no process, but the instance has both.
+ * Fill in the numbers, the state, the CPU and the target in the caller's namespace: -1 without a
+ * target, 0 if it is not visible there.
  */
-static void info_target(struct perf_persistent_info *info, const struct perf_event *event,
-			const struct perf_persistent_instance *inst)
-{
-	struct task_struct *task = perf_persistent_target(event);
-
-	info->pid = -1;
-	info->tgid = -1;
-	if (!task)
-		return;
-
-	info->pid = task_pid_vnr(task) ?: (inst ? pid_vnr(inst->pid) : 0);
-	info->tgid = inst ? pid_vnr(inst->tgid) : task_tgid_vnr(task);
-}
-
-/* Fill in the numbers, the state, the CPU and the task. */
 static void info_identify(struct perf_persistent_info *info,
 			  const struct perf_persistent_session *session, struct perf_event *event)
 {
+	struct task_struct *task = perf_persistent_target(event);
 	struct perf_persistent_instance *inst;
 
 	*info = (struct perf_persistent_info) {
 		.cpu	= event->persistent->cpu,
 		.state	= perf_persistent_state(event),
+		.pid	= -1,
+		.tgid	= -1,
 	};
 
 	guard(mutex)(&perf_persistent_mutex);
 
 	/* The rights that were checked are those to this session; the event may have left it. */
 	inst = perf_persistent_instance_in(event, session);
-	info_target(info, event, inst);
 	if (inst) {
 		info->id = session->id;
 		info->instance = inst->nr;
 		info->member = inst->member->nr;
+	}
+	/* A dead task has no pid, and a dead thread no process, but the instance has both. */
+	if (task) {
+		info->pid = task_pid_vnr(task) ?: (inst ? pid_vnr(inst->pid) : 0);
+		info->tgid = inst ? pid_vnr(inst->tgid) : task_tgid_vnr(task);
 	}
 }
 
@@ -206,7 +197,8 @@ static int fill_instances(struct query_answer *a, struct perf_persistent_session
 		return -ENOMEM;
 
 	for_each_persistent_event(event, session, 0, !err && a->nr < room)
-		err = fill_one(&a->instances[a->nr++], session, event, &a->may_read_all);
+		err = fatal_signal_pending(current) ? -EINTR :
+		      fill_one(&a->instances[a->nr++], session, event, &a->may_read_all);
 	/* Some instances have left meanwhile. */
 	if (a->nr < room)
 		a->info.nr_instances = a->nr;
@@ -272,17 +264,6 @@ static void fill_buffer(struct query_answer *a, struct perf_event *event)
 		a->info.flags |= PERF_PERSISTENT_OVERWRITE;
 }
 
-static int fill_filter(struct query_answer *a, struct perf_event *event)
-{
-	char *filter = event->tp_event ? ftrace_profile_get_filter(event) : NULL;
-
-	if (IS_ERR(filter))
-		return PTR_ERR(filter);
-	a->filter = filter;
-
-	return 0;
-}
-
 static int fill_cgroup(struct query_answer *a, struct perf_event *event)
 {
 #ifdef CONFIG_CGROUP_PERF
@@ -291,17 +272,14 @@ static int fill_cgroup(struct query_answer *a, struct perf_event *event)
 	if (!event->cgrp)
 		return 0;
 
-	a->cgroup = kzalloc(PATH_MAX, GFP_KERNEL_ACCOUNT);
-	if (!a->cgroup)
+	char *path __free(kfree) = kzalloc(PATH_MAX, GFP_KERNEL_ACCOUNT);
+	if (!path)
 		return -ENOMEM;
 
-	len = cgroup_path_ns(event->cgrp->css.cgroup, a->cgroup, PATH_MAX,
-			     current->nsproxy->cgroup_ns);
+	len = cgroup_path_ns(event->cgrp->css.cgroup, path, PATH_MAX, current->nsproxy->cgroup_ns);
 	/* Omit a path that is too long, rather than fail. */
-	if (len < 0 || len >= PATH_MAX - 1) {
-		kfree(a->cgroup);
-		a->cgroup = NULL;
-	}
+	if (len >= 0 && len < PATH_MAX - 1)
+		a->cgroup = no_free_ptr(path);
 #endif
 	return 0;
 }
@@ -344,6 +322,8 @@ static void fill_instance(struct query_answer *a, const struct perf_persistent_s
 /* Fill in the parts that do not need the session: it may have ended. */
 static int fill_event(struct query_answer *a, struct perf_event *event)
 {
+	char *filter = event->tp_event ? ftrace_profile_get_filter(event) : NULL;
+
 	if (READ_ONCE(event->nr_siblings))
 		a->info.flags |= PERF_PERSISTENT_GROUP_LEADER;
 	if (READ_ONCE(event->group_leader) != event)
@@ -354,7 +334,11 @@ static int fill_event(struct query_answer *a, struct perf_event *event)
 	perf_persistent_scrub_attr(&a->attr, event->tp_event);
 	fill_buffer(a, event);
 
-	return fill_filter(a, event) ?: fill_cgroup(a, event);
+	if (IS_ERR(filter))
+		return PTR_ERR(filter);
+	a->filter = filter;
+
+	return fill_cgroup(a, event);
 }
 
 static int fill_answer(struct query_answer *a, struct perf_event *event, u32 room)
@@ -363,7 +347,7 @@ static int fill_answer(struct query_answer *a, struct perf_event *event, u32 roo
 		perf_persistent_session_of(event);
 	int err;
 
-	if (!session && !(event->persistent && event->persistent->ended))
+	if (!session && !(event->persistent && READ_ONCE(event->persistent->ended)))
 		return -EINVAL;
 
 	info_identify(&a->info.self, session, event);

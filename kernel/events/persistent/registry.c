@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Persistent perf events: the registry of sessions, members and instances.
+ * Persistent perf events: the members and instances of a session.
  *
  * This file finds, links and unlinks them; session.c creates and ends them.
  */
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/timekeeping.h>
-#include <linux/xarray.h>
 
 #include "persistent.h"
 
@@ -18,41 +17,6 @@
 /* Protects the registry, see persistent.h */
 DEFINE_MUTEX(perf_persistent_mutex);
 
-static DEFINE_XARRAY_FLAGS(perf_persistent_sessions, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
-static u32 next_session_id;
-
-/* Sessions */
-
-/* Get the session with this id, for kobject_put(), or NULL */
-struct perf_persistent_session *perf_persistent_session_get(u32 id)
-{
-	struct perf_persistent_session *session;
-
-	guard(mutex)(&perf_persistent_mutex);
-
-	session = xa_load(&perf_persistent_sessions, id);
-	if (!session || !perf_persistent_session_lives(session))
-		return NULL;
-	kobject_get(&session->kobj);
-
-	return session;
-}
-
-/* Get the session of an event, for kobject_put(), or NULL */
-struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event)
-{
-	struct perf_persistent_instance *inst;
-
-	guard(mutex)(&perf_persistent_mutex);
-
-	inst = perf_persistent_instance_of(event);
-	if (!inst)
-		return NULL;
-	kobject_get(&inst->session->kobj);
-
-	return inst->session;
-}
-
 /* Time left in ns, at least 1 even if overdue; 0 for no limit */
 u64 perf_persistent_session_time_left(const struct perf_persistent_session *session)
 {
@@ -62,25 +26,6 @@ u64 perf_persistent_session_time_left(const struct perf_persistent_session *sess
 		return 0;
 
 	return session->deadline > now ? session->deadline - now : 1;
-}
-
-/* Allocate an id; lookups fail until the session has an instance: 0, -EAGAIN or -ENOMEM. */
-int perf_persistent_registry_add(struct perf_persistent_session *session)
-{
-	int err = xa_alloc_cyclic(&perf_persistent_sessions, &session->id, session,
-				  XA_LIMIT(1, INT_MAX), &next_session_id, GFP_KERNEL_ACCOUNT);
-
-	if (err == -EBUSY)
-		return -EAGAIN;
-
-	return min(err, 0);
-}
-
-void perf_persistent_registry_remove(struct perf_persistent_session *session)
-{
-	guard(mutex)(&perf_persistent_mutex);
-
-	xa_erase(&perf_persistent_sessions, session->id);
 }
 
 /* Members */
@@ -126,7 +71,6 @@ static void add_member(struct perf_persistent_session *session, struct perf_pers
 
 /* Instances */
 
-#define from_nr_node(node)	rb_entry_safe(node, struct perf_persistent_instance, nr_node)
 #define from_key_node(node)	rb_entry_safe(node, struct perf_persistent_instance, key_node)
 
 static int key_cmp(const void *key, const struct rb_node *node)
@@ -139,21 +83,6 @@ static bool key_less(struct rb_node *a, const struct rb_node *b)
 	return key_cmp(&from_key_node(a)->key, b) < 0;
 }
 
-/* All from number *@nr on are equal, so rb_find_first() finds the first of them. */
-static int from_cmp(const void *nr, const struct rb_node *node)
-{
-	return from_nr_node(node)->nr < *(const u32 *)nr;
-}
-
-/* Numbers only grow. */
-static void add_last(struct rb_node *node, struct rb_root *tree)
-{
-	struct rb_node *last = rb_last(tree);
-
-	rb_link_node(node, last, last ? &last->rb_right : &tree->rb_node);
-	rb_insert_color(node, tree);
-}
-
 /* Find the instance with this key, or NULL */
 struct perf_persistent_instance *
 perf_persistent_instance_lookup(struct perf_persistent_session *session,
@@ -164,26 +93,19 @@ perf_persistent_instance_lookup(struct perf_persistent_session *session,
 	return from_key_node(rb_find(key, &session->keys, key_cmp));
 }
 
-/* Find the first instance from number @nr on, or NULL */
-struct perf_persistent_instance *
-perf_persistent_instance_from(struct perf_persistent_session *session, u32 nr)
-{
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	return from_nr_node(rb_find_first(&nr, &session->instances, from_cmp));
-}
-
 /* Get the next event from instance *@nr on, for put_event(), or NULL */
 struct perf_event *perf_persistent_get_next(struct perf_persistent_session *session, u32 member,
 					    u32 *nr)
 {
 	struct perf_persistent_instance *inst;
+	unsigned long from;
 
 	for (;;) {
 		cond_resched();
 		guard(mutex)(&perf_persistent_mutex);
 
-		inst = perf_persistent_instance_from(session, *nr);
+		from = *nr;
+		inst = xa_find(&session->instances, &from, U32_MAX, XA_PRESENT);
 		if (!inst)
 			return NULL;
 		*nr = inst->nr + 1;
@@ -256,7 +178,8 @@ int perf_persistent_instance_link(struct perf_persistent_session *session,
 	inst->member->nr_instances++;
 	inst->nr = session->next_instance;
 	WRITE_ONCE(session->next_instance, inst->nr + 1);
-	add_last(&inst->nr_node, &session->instances);
+	/* The caller has reserved the entry. */
+	xa_store(&session->instances, inst->nr, inst, 0);
 	session->nr_instances++;
 	if (inst->nr)
 		refcount_inc(&session->nr_unfinished);
@@ -270,25 +193,6 @@ int perf_persistent_instance_link(struct perf_persistent_session *session,
 	smp_store_release(&event->persistent->instance, inst);
 
 	return 0;
-}
-
-static void unlink_instance(struct perf_persistent_instance *inst)
-{
-	struct perf_persistent_session *session = inst->session;
-	struct perf_persistent_member *member = inst->member;
-
-	lockdep_assert_held(&perf_persistent_mutex);
-
-	WRITE_ONCE(inst->event->persistent->instance, NULL);
-	if (!RB_EMPTY_NODE(&inst->key_node))
-		rb_erase(&inst->key_node, &session->keys);
-	rb_erase(&inst->nr_node, &session->instances);
-	session->nr_instances--;
-	inst->member = NULL;
-	if (!--member->nr_instances) {
-		list_del(&member->entry);
-		kfree(member);
-	}
 }
 
 /*
@@ -309,10 +213,20 @@ perf_persistent_instance_unlink(struct perf_persistent_session *session,
 	if (!inst)
 		return NULL;
 
-	event->persistent->ended = ended;
+	WRITE_ONCE(event->persistent->ended, ended);
 	if (!ended)
 		trace_persistent_attach(inst);
-	unlink_instance(inst);
+
+	WRITE_ONCE(event->persistent->instance, NULL);
+	if (!RB_EMPTY_NODE(&inst->key_node))
+		rb_erase(&inst->key_node, &session->keys);
+	xa_erase(&session->instances, inst->nr);
+	session->nr_instances--;
+	if (!--inst->member->nr_instances) {
+		list_del(&inst->member->entry);
+		kfree(inst->member);
+	}
+	inst->member = NULL;
 
 	return inst;
 }

@@ -2,7 +2,6 @@
 /*
  * Persistent perf events: perf_event_open() of an event in the registry.
  */
-#include <linux/file.h>
 #include <linux/ptrace.h>
 #include <linux/sched.h>
 #include <linux/sched/task.h>
@@ -33,36 +32,24 @@ static struct task_struct *find_target(const struct perf_persistent_session *ses
 	return ERR_PTR(-EACCES);
 }
 
-/* Find an instance by its number, that of member 0 for @task and @cpu, or the only one. */
-static struct perf_persistent_instance *choose(struct perf_persistent_session *session,
-					       u64 config, struct task_struct *task, int cpu)
-{
-	const struct perf_persistent_key key = { .task = task, .cpu = cpu };
-	u32 nr = config >> PERF_PERSISTENT_INSTANCE_SHIFT;
-	struct perf_persistent_instance *inst;
-
-	if (nr) {
-		inst = perf_persistent_instance_from(session, nr - 1);
-		return inst && inst->nr == nr - 1 ? inst : NULL;
-	}
-	if (task || cpu != -1)
-		return perf_persistent_instance_lookup(session, &key);
-	if (session->nr_instances > 1)
-		return ERR_PTR(-EINVAL);
-
-	return perf_persistent_instance_from(session, 0);
-}
-
+/* Get the event of an instance: by number, of member 0 for @task and @cpu, or of the only one */
 static struct perf_event *get_event(struct perf_persistent_session *session, u64 config,
 				    struct task_struct *task, int cpu)
 {
+	const struct perf_persistent_key key = { .task = task, .cpu = cpu };
+	u32 nr = config >> PERF_PERSISTENT_INSTANCE_SHIFT;
+	unsigned long first = nr ? nr - 1 : 0, last = nr ? nr - 1 : U32_MAX;
 	struct perf_persistent_instance *inst;
 
 	guard(mutex)(&perf_persistent_mutex);
 
-	inst = choose(session, config, task, cpu) ?: ERR_PTR(-ENOENT);
-	if (IS_ERR(inst))
-		return ERR_CAST(inst);
+	if (!nr && !task && cpu == -1 && session->nr_instances > 1)
+		return ERR_PTR(-EINVAL);
+
+	inst = task || cpu != -1 ? perf_persistent_instance_lookup(session, &key) :
+				   xa_find(&session->instances, &first, last, XA_PRESENT);
+	if (!inst)
+		return ERR_PTR(-ENOENT);
 
 	atomic_long_inc(&inst->event->refcount);
 
@@ -108,35 +95,28 @@ static void tolerate(struct perf_event_attr *attr)
 }
 
 /*
- * Fields that are not the view's own must be 0 or equal to those of the event:
- * a view changes neither what is counted nor the layout of records.
+ * Fields that are not the view's own must be 0 or as QUERY returns them: a view changes neither
+ * what is counted nor the layout of records.
  */
-static int check_attr(const struct perf_event_attr *attr, struct perf_event *event, bool delegated)
+static int check_attr(const struct perf_event_attr *attr, struct perf_event *event)
 {
-	struct perf_event_attr asked = *attr, scrubbed, *has = &event->persistent->attr;
-	const u64 *a = (const u64 *)&asked, *h;
+	struct perf_event_attr asked = *attr, has = event->persistent->attr;
+	const u64 *a = (const u64 *)&asked, *h = (const u64 *)&has;
 	/* In the word with the single bits, each bit may be 0. */
 	const u32 bits = offsetof(struct perf_event_attr, read_format) / sizeof(u64) + 1;
 
 	BUILD_BUG_ON(sizeof(asked) % sizeof(u64));
 
-	/* The comparison must not tell more than QUERY does. */
-	if (delegated) {
-		scrubbed = *has;
-		perf_persistent_scrub_attr(&scrubbed, event->tp_event);
-		has = &scrubbed;
-	}
-	h = (const u64 *)has;
-
 	if ((attr->read_format & PERF_FORMAT_GROUP) && !READ_ONCE(event->nr_siblings))
 		return -EINVAL;
 
+	perf_persistent_scrub_attr(&has, event->tp_event);
 	tolerate(&asked);
-	asked.type = has->type;
-	asked.size = has->size;
-	asked.config = has->config;
-	asked.read_format = has->read_format;
-	asked.disabled = has->disabled;
+	asked.type = has.type;
+	asked.size = has.size;
+	asked.config = has.config;
+	asked.read_format = has.read_format;
+	asked.disabled = has.disabled;
 
 	for (u32 i = 0; i < sizeof(asked) / sizeof(u64); i++) {
 		if (a[i] && a[i] != h[i] && (i != bits || a[i] & ~h[i]))
@@ -147,23 +127,21 @@ static int check_attr(const struct perf_event_attr *attr, struct perf_event *eve
 }
 
 /* Take the reference to the event first: the permission check may sleep for long. */
-static struct file *open_instance(struct perf_persistent_session *session,
-				  const struct perf_event_attr *attr, pid_t pid, int cpu,
-				  int f_flags)
+static int open_instance(struct perf_persistent_session *session,
+			 const struct perf_event_attr *attr, pid_t pid, int cpu, int f_flags)
 {
 	struct task_struct *task;
 	struct perf_event *event;
-	struct file *file;
-	int err, all = 1;
+	int fd, all = 1;
 	u32 nr_joined;
 
 	/* Do not tell callers without the right which instances exist. */
 	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
-		return ERR_PTR(-EACCES);
+		return -EACCES;
 
 	task = find_target(session, pid);
 	if (IS_ERR(task))
-		return ERR_CAST(task);
+		return PTR_ERR(task);
 
 	event = get_event(session, attr->config, task, cpu);
 	if (task)
@@ -171,23 +149,21 @@ static struct file *open_instance(struct perf_persistent_session *session,
 	if (event == ERR_PTR(-ENOENT) && pid == -1 && cpu != -1)
 		event = get_cgroup_event(session, cpu);
 	if (IS_ERR(event))
-		return ERR_CAST(event);
+		return PTR_ERR(event);
 
 	/* If others join meanwhile, the rights to them may not have been checked. */
 	nr_joined = READ_ONCE(session->next_instance);
-	err = perf_persistent_may_read(session, event, &all) ?: security_perf_event_read(event) ?:
-	      check_attr(attr, event, perf_persistent_is_delegated(session));
-	file = err ? ERR_PTR(err) :
-		     perf_persistent_view_open(session, event, attr, nr_joined, f_flags);
-	if (IS_ERR(file))
+	fd = perf_persistent_may_read(session, event, &all) ?: security_perf_event_read(event) ?:
+	     check_attr(attr, event) ?:
+	     perf_persistent_view_open(session, event, attr, nr_joined, f_flags);
+	if (fd < 0)
 		put_event(event);
 
-	return file;
+	return fd;
 }
 
-static struct file *open_session(struct perf_persistent_session *session,
-				 const struct perf_event_attr *attr, pid_t pid, int cpu,
-				 int f_flags)
+static int open_session(struct perf_persistent_session *session,
+			const struct perf_event_attr *attr, pid_t pid, int cpu, int f_flags)
 {
 	const struct perf_event_attr all = {
 		.type			= attr->type,
@@ -198,9 +174,9 @@ static struct file *open_session(struct perf_persistent_session *session,
 	};
 
 	if (pid != -1 || cpu != -1 || memcmp(attr, &all, sizeof(all)))
-		return ERR_PTR(-EINVAL);
+		return -EINVAL;
 	if (!perf_persistent_may_open_session(session))
-		return ERR_PTR(-EACCES);
+		return -EACCES;
 
 	return perf_persistent_view_open(session, NULL, attr, 0, f_flags);
 }
@@ -229,7 +205,6 @@ int perf_persistent_reopen(struct perf_event_attr *attr, pid_t pid, int cpu,
 {
 	const u64 instance = attr->config >> PERF_PERSISTENT_INSTANCE_SHIFT;
 	int f_flags = O_RDWR;
-	int fd;
 
 	if ((flags & ~PERF_FLAG_FD_CLOEXEC) || group_fd != -1 || pid < -1 || cpu < -1 ||
 	    (instance && (pid != -1 || cpu != -1 || attr->config & PERF_PERSISTENT_SESSION)))
@@ -243,20 +218,7 @@ int perf_persistent_reopen(struct perf_event_attr *attr, pid_t pid, int cpu,
 	if (!session)
 		return -ENOENT;
 
-	fd = get_unused_fd_flags(f_flags);
-	if (fd >= 0) {
-		struct file *file;
-
-		file = attr->config & PERF_PERSISTENT_SESSION ?
-		       open_session(session, attr, pid, cpu, f_flags) :
-		       open_instance(session, attr, pid, cpu, f_flags);
-		if (IS_ERR(file)) {
-			put_unused_fd(fd);
-			fd = PTR_ERR(file);
-		} else {
-			fd_install(fd, file);
-		}
-	}
-
-	return fd;
+	return attr->config & PERF_PERSISTENT_SESSION ?
+	       open_session(session, attr, pid, cpu, f_flags) :
+	       open_instance(session, attr, pid, cpu, f_flags);
 }

@@ -7,6 +7,7 @@
  */
 #include <kunit/test.h>
 #include <linux/cpu.h>
+#include <linux/delay.h>
 #include <linux/kthread.h>
 
 #include "persistent.h"
@@ -188,8 +189,9 @@ static void revoke_read_start(struct kunit *test, struct perf_event *event)
 	KUNIT_ASSERT_FALSE(test, IS_ERR(reader));
 	revoke_reader_task = reader;
 	atomic_set(&revoke_reads, 0);
-	while (!atomic_read(&revoke_reads))
-		cond_resched();
+	for (int i = 0; i < 1000 && !atomic_read(&revoke_reads); i++)
+		msleep(10);
+	KUNIT_ASSERT_NE(test, atomic_read(&revoke_reads), 0);
 }
 
 static int revoke_read_stop(void)

@@ -27,6 +27,9 @@
 
 #include "persistent.h"
 
+static DEFINE_XARRAY_FLAGS(perf_persistent_sessions, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
+static u32 next_session_id;
+
 /* Events */
 
 /* End an event to which others still refer. Takes perf_event_context::mutex. */
@@ -37,22 +40,6 @@ static void end_event(struct perf_event *event)
 	wake_up_all(&event->waitq);
 }
 
-/*
- * A BPF program runs even if the event is disabled: detach it. The program of a BPF
- * link stays until the link is closed, because the link has the file of the event open.
- */
-static void free_bpf_prog(struct perf_event *event)
-{
-	/* This has a mutex of its own, and waits for programs that sleep in any task. */
-	if (event->tp_event) {
-		perf_event_free_bpf_prog(event);
-		return;
-	}
-
-	guard(perf_event_ctx)(event);
-	perf_event_free_bpf_prog(event);
-}
-
 /* Drop a user; the event ends with the last one. Takes perf_event_context::mutex. */
 void perf_persistent_put_user(struct perf_event *event)
 {
@@ -60,7 +47,8 @@ void perf_persistent_put_user(struct perf_event *event)
 		return;
 
 	end_event(event);
-	free_bpf_prog(event);
+	/* It runs even if the event has ended. A BPF link keeps it, and has the file open. */
+	perf_event_free_bpf_prog(event);
 	put_event(event);
 }
 
@@ -125,11 +113,10 @@ void perf_persistent_instance_free(struct perf_persistent_instance *inst)
 /* End a session without instances; waits for readers of sysfs, which take the mutex. */
 void perf_persistent_session_destroy(struct perf_persistent_session *session)
 {
-	WARN_ON_ONCE(session->nr_instances || !list_empty(&session->members));
-
 	perf_persistent_sysfs_remove(session);
 	hrtimer_cancel(&session->timer);
-	perf_persistent_registry_remove(session);
+	scoped_guard(mutex, &perf_persistent_mutex)
+		xa_erase(&perf_persistent_sessions, session->id);
 	kobject_put(&session->kobj);
 }
 
@@ -175,32 +162,24 @@ static enum hrtimer_restart session_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/* The time to live can be extended until @expired is set. */
-static bool session_is_over(struct perf_persistent_session *session)
-{
-	guard(mutex)(&perf_persistent_mutex);
-
-	if (!session->nr_instances || !session->deadline ||
-	    ktime_get_boottime_ns() < session->deadline)
-		return false;
-
-	session->expired = true;
-	trace_persistent_expire(session->id, 0, 0);
-
-	return true;
-}
-
 /* End the events as if their last user had closed them; open files still refer to them. */
 static void session_expire(struct work_struct *work)
 {
 	struct perf_persistent_session *session;
 	struct perf_persistent_instance *inst;
 	struct perf_event *event;
-	bool is_over;
+	bool over;
 
 	session = container_of(work, struct perf_persistent_session, expire);
-	is_over = session_is_over(session);
-	for_each_persistent_event(event, session, 0, is_over) {
+	/* The time to live can be extended until @expired is set. */
+	scoped_guard(mutex, &perf_persistent_mutex) {
+		over = session->nr_instances && session->deadline &&
+		       ktime_get_boottime_ns() >= session->deadline;
+		session->expired |= over;
+		if (over)
+			trace_persistent_expire(session->id, 0, 0);
+	}
+	for_each_persistent_event(event, session, 0, over) {
 		inst = perf_persistent_instance_unlink(session, event,
 						       PERF_PERSISTENT_STATE_EXPIRED);
 		if (inst) {
@@ -213,6 +192,36 @@ static void session_expire(struct work_struct *work)
 
 /* Sessions */
 
+/* Get the session with this id, for kobject_put(), or NULL */
+struct perf_persistent_session *perf_persistent_session_get(u32 id)
+{
+	struct perf_persistent_session *session;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	session = xa_load(&perf_persistent_sessions, id);
+	if (!session || !perf_persistent_session_lives(session))
+		return NULL;
+	kobject_get(&session->kobj);
+
+	return session;
+}
+
+/* Get the session of an event, for kobject_put(), or NULL */
+struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event)
+{
+	struct perf_persistent_instance *inst;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_of(event);
+	if (!inst)
+		return NULL;
+	kobject_get(&inst->session->kobj);
+
+	return inst->session;
+}
+
 static struct perf_persistent_session *session_alloc(const struct perf_persistent_detach *d)
 {
 	struct perf_persistent_session *session;
@@ -222,7 +231,7 @@ static struct perf_persistent_session *session_alloc(const struct perf_persisten
 		return NULL;
 
 	kobject_init(&session->kobj, &perf_persistent_session_ktype);
-	session->instances = RB_ROOT;
+	xa_init_flags(&session->instances, XA_FLAGS_ACCOUNT);
 	session->keys = RB_ROOT;
 	INIT_LIST_HEAD(&session->members);
 	refcount_set(&session->nr_unfinished, 1);
@@ -244,32 +253,32 @@ static struct perf_persistent_session *session_alloc(const struct perf_persisten
 }
 
 /*
- * Create a session and its entries in sysfs. Until it has an instance, it belongs
- * to the caller and lookups fail. Errors: -EEXIST if the name is taken, -EINVAL if
- * it is too long with its prefix, -EAGAIN if no id is free, or -ENOMEM.
+ * Create a session and its entries in sysfs, and return a reference. Until it has an instance, it
+ * belongs to the caller and lookups fail. Errors: as perf_persistent_sysfs_rename(), or -EAGAIN if
+ * no id is free.
  */
 struct perf_persistent_session *
 perf_persistent_session_create(const struct perf_persistent_detach *d)
 {
 	struct perf_persistent_session *session = session_alloc(d);
-	char name[PERF_PERSISTENT_NAME_MAX];
 	int err;
 
 	if (!session)
 		return ERR_PTR(-ENOMEM);
 
-	err = perf_persistent_registry_add(session);
-	if (err)
-		goto err_put;
+	err = xa_alloc_cyclic(&perf_persistent_sessions, &session->id, session,
+			      XA_LIMIT(1, INT_MAX), &next_session_id, GFP_KERNEL_ACCOUNT);
+	if (err < 0) {
+		kobject_put(&session->kobj);
+		return ERR_PTR(err == -EBUSY ? -EAGAIN : err);
+	}
 
-	err = perf_persistent_name_compose(name, d->name, session->id, session->uid);
-	if (!err)
-		err = perf_persistent_sysfs_add(session, name);
-	if (!err)
-		return session;
+	err = perf_persistent_sysfs_add(session, d->name);
+	if (err) {
+		perf_persistent_session_destroy(session);
+		return ERR_PTR(err);
+	}
+	kobject_get(&session->kobj);
 
-	perf_persistent_registry_remove(session);
-err_put:
-	kobject_put(&session->kobj);
-	return ERR_PTR(err);
+	return session;
 }

@@ -10,7 +10,6 @@
 #include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
-#include <linux/uidgid.h>
 
 #include <trace/events/perf_persistent.h>
 
@@ -39,8 +38,7 @@
  * @holder:  holder of the file, or NULL if the file cannot hold
  * @uid:     new owner
  * @gid:     new group
- * @chosen:  as user space gave it
- * @name:    new name
+ * @name:    new name, before it gets a prefix
  * @filter:  text of the filter, or NULL
  * @filters: filters of the instances that get one
  * @mark:    text of the mark
@@ -50,7 +48,6 @@ struct perf_persistent_change {
 	struct perf_persistent_holder	*holder;
 	kuid_t				uid;
 	kgid_t				gid;
-	char				chosen[PERF_PERSISTENT_NAME_MAX];
 	char				name[PERF_PERSISTENT_NAME_MAX];
 	char				*filter;
 	struct list_head		filters;
@@ -112,7 +109,7 @@ static int copy_set(struct perf_persistent_change *c, unsigned int cmd, unsigned
 	if (set->flags & PERF_PERSISTENT_SET_TTL)
 		err = perf_persistent_check_ttl(&set->ttl);
 	if (!err && (set->flags & PERF_PERSISTENT_SET_NAME))
-		err = perf_persistent_copy_name(c->chosen, set->name);
+		err = perf_persistent_copy_name(c->name, set->name);
 
 	return err ?: copy_texts(c);
 }
@@ -132,8 +129,8 @@ static int may_set_mode(struct perf_persistent_session *session,
 		       PERF_PERSISTENT_SET_MODE)) || perfmon_capable())
 		return 0;
 
-	if (flags & PERF_PERSISTENT_SET_UID || session->flags & PERF_PERSISTENT_PRIVILEGED ||
-	    !is_owner(session))
+	if (flags & PERF_PERSISTENT_SET_UID || !is_owner(session) ||
+	    READ_ONCE(session->flags) & PERF_PERSISTENT_PRIVILEGED)
 		return -EPERM;
 
 	return !(flags & PERF_PERSISTENT_SET_GID) || in_egroup_p(c->gid) ? 0 : -EPERM;
@@ -153,38 +150,26 @@ static unsigned int set_right(const struct perf_persistent_session *session,
 	return PERF_PERSISTENT_CONTROL;
 }
 
-static int set_security(struct perf_persistent_session *session)
-{
-	struct perf_event *event;
-	int err = 0;
-
-	for_each_persistent_event(event, session, 0, !err)
-		err = security_perf_event_write(event);
-
-	return err;
-}
-
-static bool ends_sooner(struct perf_persistent_session *session, u64 deadline)
-{
-	guard(mutex)(&perf_persistent_mutex);
-
-	/* 0 is no limit. */
-	return deadline && (!session->deadline || deadline <= session->deadline);
-}
-
 /*
  * An owner may end his session even if he may no longer access its targets, for
  * example because one of them executed a setuid program. He may not extend it then.
  */
 static bool may_end(struct perf_persistent_session *session, const struct perf_persistent_set *set)
 {
-	return !(set->flags & ~PERF_PERSISTENT_SET_OWN) && is_owner(session) &&
-	       (!(set->flags & PERF_PERSISTENT_SET_TTL) || ends_sooner(session, set->ttl));
+	if (set->flags & ~PERF_PERSISTENT_SET_OWN || !is_owner(session))
+		return false;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	/* 0 is no limit. */
+	return !(set->flags & PERF_PERSISTENT_SET_TTL) ||
+	       (set->ttl && (!session->deadline || set->ttl <= session->deadline));
 }
 
 static int may_set(struct perf_persistent_session *session, const struct perf_persistent_change *c)
 {
 	unsigned int right = set_right(session, c);
+	struct perf_event *event;
 	int err;
 
 	if (may_end(session, &c->set))
@@ -192,37 +177,10 @@ static int may_set(struct perf_persistent_session *session, const struct perf_pe
 	else
 		err = perf_persistent_may_change(session, right);
 
-	return err ?: set_security(session) ?: may_set_mode(session, c);
-}
+	for_each_persistent_event(event, session, 0, !err)
+		err = security_perf_event_write(event);
 
-static int check_member(struct perf_persistent_session *session,
-			const struct perf_persistent_set *set)
-{
-	guard(mutex)(&perf_persistent_mutex);
-
-	if (!perf_persistent_session_lives(session))
-		return -ESRCH;
-
-	if (set->member && !perf_persistent_member_lookup(session, set->member - 1))
-		return -ENOENT;
-
-	return 0;
-}
-
-/*
- * As in utrace_set_events(9), nothing can be set for dead targets, but
- * disabling them is no error.
- */
-static int check_ended(struct perf_persistent_session *session,
-		       const struct perf_persistent_set *set)
-{
-	struct perf_event *event;
-	int err = -ESRCH;
-
-	for_each_persistent_event(event, session, set->member, err)
-		err = perf_persistent_state(event) >= PERF_PERSISTENT_STATE_EXITED ? -EALREADY : 0;
-
-	return err;
+	return err ?: may_set_mode(session, c);
 }
 
 /* Software clocks convert a frequency to a period in ns when they are opened. */
@@ -247,60 +205,54 @@ static int check_event_period(struct perf_event *event, u64 value)
 	return perf_event_validate_period(event, event_period(event, value));
 }
 
-/* Check that all members that sample accept the period, and that there are any. */
-static int check_period(struct perf_persistent_session *session,
-			const struct perf_persistent_set *set)
+/*
+ * Check the new period, and create the new filters. There must be an event that can change. As
+ * in utrace_set_events(9), nothing can be set for dead targets, but disabling them is no error.
+ */
+static int check_instances(struct perf_persistent_session *session,
+			   struct perf_persistent_change *c)
 {
+	bool period = c->set.flags & PERF_PERSISTENT_SET_PERIOD;
+	bool filter = c->set.flags & PERF_PERSISTENT_SET_FILTER;
+	bool alive = false, samples = false;
 	struct perf_event *event;
-	bool found = false;
 	int err = 0;
 
-	for_each_persistent_event(event, session, set->member, !err) {
-		if (is_sampling_event(event)) {
-			found = true;
-			err = check_event_period(event, set->period);
+	for_each_persistent_event(event, session, c->set.member, period || filter || !alive) {
+		if (perf_persistent_state(event) < PERF_PERSISTENT_STATE_EXITED)
+			alive = true;
+		if (!err && period && is_sampling_event(event)) {
+			samples = true;
+			err = check_event_period(event, c->set.period);
 		}
+		if (!err && filter)
+			err = perf_persistent_filter_add(&c->filters, event, c->filter);
 	}
+	if (!alive)
+		return -EALREADY;
+	if (err)
+		return err;
 
-	return found ? err : -EINVAL;
-}
-
-/* Create the filters of all tracepoint members; -EINVAL if there are none. */
-static int make_filters(struct perf_persistent_session *session, struct perf_persistent_change *c)
-{
-	struct perf_event *event;
-	int err = 0;
-
-	for_each_persistent_event(event, session, c->set.member, !err)
-		err = perf_persistent_filter_add(&c->filters, event, c->filter);
-
-	return err || !list_empty(&c->filters) ? err : -EINVAL;
-}
-
-/* The file that was detached cannot hold, and a view only the session that it was opened from. */
-static int check_hold(const struct perf_persistent_session *session,
-		      const struct perf_persistent_holder *holder)
-{
-	if (!holder)
-		return -EOPNOTSUPP;
-
-	return holder->session == session ? 0 : -ESRCH;
+	return (period && !samples) || (filter && list_empty(&c->filters)) ? -EINVAL : 0;
 }
 
 static int check_change(struct perf_persistent_session *session, struct perf_persistent_change *c)
 {
-	int err = check_member(session, &c->set);
+	u32 member = c->set.member;
+	int err = 0;
 
-	if (!err && (c->set.flags & PERF_PERSISTENT_SET_REPORTED))
-		err = check_ended(session, &c->set);
-	if (!err && (c->set.flags & PERF_PERSISTENT_SET_PERIOD))
-		err = check_period(session, &c->set);
-	if (!err && (c->set.flags & PERF_PERSISTENT_SET_FILTER))
-		err = make_filters(session, c);
-	if (!err && (c->set.flags & PERF_PERSISTENT_SET_HOLD))
-		err = check_hold(session, c->holder);
+	scoped_guard(mutex, &perf_persistent_mutex) {
+		if (!perf_persistent_session_lives(session))
+			return -ESRCH;
+		if (member && !perf_persistent_member_lookup(session, member - 1))
+			return -ENOENT;
+	}
+	if (c->set.flags & PERF_PERSISTENT_SET_REPORTED)
+		err = check_instances(session, c);
 
-	return err;
+	/* The file that was detached cannot hold. */
+	return err || c->holder || !(c->set.flags & PERF_PERSISTENT_SET_HOLD) ? err :
+	       -EOPNOTSUPP;
 }
 
 static int set_session(struct perf_persistent_session *session, struct perf_persistent_change *c)
@@ -313,12 +265,10 @@ static int set_session(struct perf_persistent_session *session, struct perf_pers
 	if (!perf_persistent_session_lives(session))
 		return -ESRCH;
 
-	if (set->flags & PERF_PERSISTENT_SET_NAME)
-		strscpy(session->name, c->name);
 	if (set->flags & PERF_PERSISTENT_SET_COMMITTED)
-		session->flags &= ~PERF_PERSISTENT_UNCOMMITTED;
+		WRITE_ONCE(session->flags, session->flags & ~PERF_PERSISTENT_UNCOMMITTED);
 	if (set->flags & PERF_PERSISTENT_SET_UID)
-		session->uid = c->uid;
+		WRITE_ONCE(session->uid, c->uid);
 	if (set->flags & PERF_PERSISTENT_SET_GID)
 		session->gid = c->gid;
 	if (set->flags & PERF_PERSISTENT_SET_MODE)
@@ -420,12 +370,9 @@ static int change_locked(struct perf_persistent_session *session, struct perf_pe
 	lockdep_assert_held(&session->control);
 
 	err = check_change(session, c);
-	if (!err && (c->set.flags & PERF_PERSISTENT_SET_NAME)) {
-		err = perf_persistent_name_compose(c->name, c->chosen, session->id, session->uid);
-		/* The new name is visible from now on. */
-		if (!err)
-			err = perf_persistent_sysfs_rename(session, c->name);
-	}
+	/* The last step that can fail; the new name is visible from now on. */
+	if (!err && (c->set.flags & PERF_PERSISTENT_SET_NAME))
+		err = perf_persistent_sysfs_rename(session, c->name);
 	if (err)
 		return err;
 
@@ -454,22 +401,10 @@ static int change_locked(struct perf_persistent_session *session, struct perf_pe
 	return 0;
 }
 
-static int change_session(struct perf_persistent_session *session, struct perf_persistent_change *c)
-{
-	int err;
-
-	err = perf_persistent_control_begin(session, set_right(session, c));
-	if (err)
-		return err;
-	err = may_set(session, c) ?: change_locked(session, c);
-	mutex_unlock(&session->control);
-
-	/* Without the mutex, as others may wait for it, and some callers may only hold. */
-	wait_for_reports(&c->set);
-
-	return err;
-}
-
+/*
+ * Get the session of @event, or for a file of a session, that of @holder. A view acts only on
+ * the session that it was opened from.
+ */
 static struct perf_persistent_session *get_session(const struct perf_persistent_holder *holder,
 						   struct perf_event *event)
 {
@@ -481,10 +416,38 @@ static struct perf_persistent_session *get_session(const struct perf_persistent_
 	}
 
 	session = perf_persistent_session_of(event);
-	if (session)
+	if (!session)
+		return ERR_PTR(event->persistent && READ_ONCE(event->persistent->ended) ?
+			       -ESRCH : -EINVAL);
+	if (!holder || holder->session == session)
 		return session;
 
-	return ERR_PTR(event->persistent && event->persistent->ended ? -ESRCH : -EINVAL);
+	kobject_put(&session->kobj);
+
+	return ERR_PTR(-ESRCH);
+}
+
+static int change_session(struct perf_persistent_change *c, struct perf_event *event)
+{
+	struct perf_persistent_session *session __free(perf_persistent_session) =
+		get_session(c->holder, event);
+	int err;
+
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+
+	err = perf_persistent_control_begin(session, set_right(session, c));
+	if (err)
+		return err;
+	err = may_set(session, c) ?: change_locked(session, c);
+	mutex_unlock(&session->control);
+
+	/* Without the mutex, as others may wait for it, and some callers may only hold. */
+	wait_for_reports(&c->set);
+	if (!err && (c->set.flags & PERF_PERSISTENT_SET_ANNOUNCED))
+		perf_persistent_sysfs_announce(session, KOBJ_CHANGE);
+
+	return err;
 }
 
 /* @event is the event of the file, or NULL for a file of the session of @holder. */
@@ -492,7 +455,6 @@ long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct per
 			       unsigned int cmd, unsigned long arg)
 {
 	struct perf_persistent_change *c __free(kfree) = kzalloc_obj(*c, GFP_KERNEL_ACCOUNT);
-	struct perf_persistent_session *session;
 	int err;
 
 	if (!c)
@@ -500,17 +462,7 @@ long perf_persistent_ioctl_set(struct perf_persistent_holder *holder, struct per
 
 	c->holder = holder;
 	INIT_LIST_HEAD(&c->filters);
-	err = copy_set(c, cmd, arg);
-	session = err ? NULL : get_session(holder, event);
-	if (IS_ERR(session)) {
-		err = PTR_ERR(session);
-	} else if (session) {
-		err = change_session(session, c);
-		if (!err && (c->set.flags & PERF_PERSISTENT_SET_ANNOUNCED))
-			perf_persistent_sysfs_announce_change(session);
-		kobject_put(&session->kobj);
-	}
-
+	err = copy_set(c, cmd, arg) ?: change_session(c, event);
 	perf_persistent_filters_free(&c->filters);
 	kfree(c->filter);
 

@@ -173,10 +173,12 @@ static const struct kset_uevent_ops session_uevent_ops = {
 static struct ratelimit_state user_uevents =
 	RATELIMIT_STATE_INIT_FLAGS(user_uevents, HZ, 100, RATELIMIT_MSG_ON_RELEASE);
 
-static void announce(struct perf_persistent_session *session, enum kobject_action action)
+/* Send a uevent about a session, unless that has ended. */
+void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
+				    enum kobject_action action)
 {
 	/* Ignore errors: it does not matter whether anybody listens. */
-	if (perfmon_capable() || __ratelimit(&user_uevents))
+	if (session->kobj.state_in_sysfs && (perfmon_capable() || __ratelimit(&user_uevents)))
 		kobject_uevent(&session->kobj, action);
 }
 
@@ -190,12 +192,35 @@ static ssize_t session_event_show(struct kobject *kobj, struct kobj_attribute *a
 	return sysfs_emit(buf, "id=0x%x\n", session->id);
 }
 
-/* 0; -EEXIST if the name is taken; -ESRCH if the session has ended; or -ENOMEM */
-int perf_persistent_sysfs_rename(struct perf_persistent_session *session, const char *name)
+/*
+ * Give a session the valid name that the user has chosen, or if that is empty, the default name.
+ * The files in events/ keep names unique. Returns 0; -EEXIST if the name is taken; -EINVAL if it
+ * is too long with its prefix; -ESRCH if the session has ended; or -ENOMEM.
+ */
+int perf_persistent_sysfs_rename(struct perf_persistent_session *session, const char *chosen)
 {
-	int err = kernfs_rename(session->event_kn, events_dir->sd, name);
+	char name[PERF_PERSISTENT_NAME_MAX], prefix[sizeof("u4294967295-")] = "";
+	int len, err;
 
-	return err == -ENOENT ? -ESRCH : err;
+	/* Users cannot take the names of other users' sessions or of perf's own events. */
+	if (!perfmon_capable())
+		snprintf(prefix, sizeof(prefix), "u%u-",
+			 from_kuid_munged(&init_user_ns, session->uid));
+
+	len = *chosen ? snprintf(name, sizeof(name), "%s%s", prefix, chosen) :
+			snprintf(name, sizeof(name), "%sp%u", prefix, session->id);
+	if (len >= sizeof(name))
+		return -EINVAL;
+
+	err = kernfs_rename(session->event_kn, events_dir->sd, name);
+	if (err)
+		return err == -ENOENT ? -ESRCH : err;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	strscpy(session->name, name);
+
+	return 0;
 }
 
 /* Waits for readers, which take perf_persistent_mutex. */
@@ -203,11 +228,12 @@ void perf_persistent_sysfs_remove(struct perf_persistent_session *session)
 {
 	/* First, so that the name is free again when the directory is gone. */
 	kernfs_remove(session->event_kn);
-	kobject_del(&session->kobj);
+	if (session->kobj.state_in_sysfs)
+		kobject_del(&session->kobj);
 }
 
-/* Create the entries of a session that has its id. */
-int perf_persistent_sysfs_add(struct perf_persistent_session *session, const char *name)
+/* Create the entries of a session that has its id; perf_persistent_sysfs_remove() undoes it. */
+int perf_persistent_sysfs_add(struct perf_persistent_session *session, const char *chosen)
 {
 	int err;
 
@@ -226,24 +252,14 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session, const cha
 		return err;
 	session->event_kn = sysfs_get_dirent(events_dir->sd, session->name);
 
-	err = perf_persistent_sysfs_rename(session, name);
-	strscpy(session->name, name);
+	err = perf_persistent_sysfs_rename(session, chosen);
 	session->kobj.kset = session_dirs;
 	if (!err)
 		err = kobject_add(&session->kobj, NULL, "%u", session->id);
-	if (err)
-		kernfs_remove(session->event_kn);
-	else
-		announce(session, KOBJ_ADD);
+	if (!err)
+		perf_persistent_sysfs_announce(session, KOBJ_ADD);
 
 	return err;
-}
-
-/* Send a uevent about a session that was changed, and may have ended meanwhile. */
-void perf_persistent_sysfs_announce_change(struct perf_persistent_session *session)
-{
-	if (session->kobj.state_in_sysfs)
-		announce(session, KOBJ_CHANGE);
 }
 
 /* The PMU has only a name and a type; perf_event_open() does not call it. */

@@ -9,7 +9,6 @@
  * A mapping has a file of its own, which lives as long as the mapping.
  */
 #include <linux/anon_inodes.h>
-#include <linux/cleanup.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/ioctl.h>
@@ -18,7 +17,6 @@
 #include <linux/security.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
-#include <linux/uaccess.h>
 
 #include "persistent.h"
 
@@ -42,11 +40,11 @@ struct view_window {
  * @holder:	 its session, to which it has a reference, and its holds
  * @lock:	 protects the fields below
  * @enabled:	 the window is open
- * @times:	 window of the times: enabled, running
- * @counts:	 windows of the count, or of the counts of the group as the view was opened
- * @nr_counts:	 length of @counts
  * @rb_id:	 perf_buffer::id of the buffer that @wakeup belongs to
  * @wakeup:	 perf_buffer::wakeup when poll() last reported it
+ * @times:	 window of the times: enabled, running
+ * @nr_counts:	 length of @counts
+ * @counts:	 windows of the count, or of the counts of the group as the view was opened
  */
 struct perf_persistent_view {
 	struct perf_event		*event;
@@ -55,11 +53,11 @@ struct perf_persistent_view {
 	struct perf_persistent_holder	holder;
 	struct mutex			lock;	/* fields below */
 	bool				enabled;
-	struct view_window		times[2];
-	struct view_window		*counts;
-	u32				nr_counts;
 	u64				rb_id;
 	unsigned long			wakeup;
+	struct view_window		times[2];
+	u32				nr_counts;
+	struct view_window		counts[];
 };
 
 /* The window */
@@ -76,8 +74,8 @@ static u64 window_read(struct view_window *w, u64 now, bool enabled, bool move)
 }
 
 /*
- * Values of an event or a group, as perf_event_read_group() returns them in
- * PERF_PERSISTENT_VALUES_FORMAT, whatever read format the view has
+ * Values of an event or a group, as perf_event_read_group() returns them in all formats together,
+ * whatever read format the view has
  */
 struct view_values {
 	u64	nr;
@@ -89,12 +87,7 @@ struct view_values {
 	}	event[] __counted_by(nr);
 };
 
-#define PERF_PERSISTENT_VALUES_FORMAT	(PERF_FORMAT_GROUP | PERF_FORMAT_ID | PERF_FORMAT_LOST | \
-					 PERF_FORMAT_TOTAL_TIME_ENABLED | \
-					 PERF_FORMAT_TOTAL_TIME_RUNNING)
-
-/* perf_copy_attr() refuses others. */
-static_assert((PERF_FORMAT_MAX - 1) == PERF_PERSISTENT_VALUES_FORMAT);
+static_assert(PERF_FORMAT_MAX == PERF_FORMAT_LOST << 1);
 
 static struct view_values *read_one(struct perf_event *event)
 {
@@ -111,149 +104,104 @@ static struct view_values *read_one(struct perf_event *event)
 	return v;
 }
 
-/*
- * Move the window of event @id to index @nr; return false if the view does not show the event.
- * Events that have left the group keep their windows at the end.
- */
-static bool view_select(struct perf_persistent_view *view, u32 nr, u64 id)
+static struct view_values *read_group(struct perf_event *event)
 {
-	for (u32 i = nr; i < view->nr_counts; i++) {
-		if (view->counts[i].id == id) {
-			swap(view->counts[i], view->counts[nr]);
-			return true;
-		}
-	}
+	guard(perf_event_ctx)(event);
 
-	return false;
+	return (void *)perf_event_read_group(event, PERF_FORMAT_MAX - 1);
 }
 
-/* Read the group, without siblings that came after the view was opened. */
-static struct view_values *read_group(struct perf_persistent_view *view)
+/*
+ * Read the values as the view shows them, for kfree(); @move its windows. The events of a group
+ * keep their order: leave out the windows of those that have left it, and the values of those
+ * that came after the view was opened, which are last.
+ */
+static struct view_values *view_values(struct perf_persistent_view *view, bool move)
 {
 	struct view_values *v;
 	u32 nr = 0;
 
-	scoped_guard(perf_event_ctx, view->event)
-		v = (void *)perf_event_read_group(view->event, PERF_PERSISTENT_VALUES_FORMAT);
+	lockdep_assert_held(&view->lock);
+
+	v = view->read_format & PERF_FORMAT_GROUP ? read_group(view->event) : read_one(view->event);
 	if (IS_ERR(v))
 		return v;
 
-	for (u32 i = 0; i < v->nr; i++) {
-		if (view_select(view, nr, v->event[i].id))
-			v->event[nr++] = v->event[i];
+	for (u32 i = 0; i < ARRAY_SIZE(v->times); i++)
+		v->times[i] = window_read(&view->times[i], v->times[i], view->enabled, move);
+	for (u32 i = 0; i < view->nr_counts && nr < v->nr; i++) {
+		if (view->counts[i].id != v->event[nr].id)
+			continue;
+		v->event[nr].count = window_read(&view->counts[i], v->event[nr].count,
+						 view->enabled, move);
+		nr++;
 	}
 	v->nr = nr;
 
 	return v;
 }
 
-/* Read the values as the view shows them, in the order of its windows, for kfree(); @move them */
-static struct view_values *view_values(struct perf_persistent_view *view, bool move)
-{
-	struct view_values *v;
-
-	lockdep_assert_held(&view->lock);
-
-	v = view->read_format & PERF_FORMAT_GROUP ? read_group(view) : read_one(view->event);
-	if (IS_ERR(v))
-		return v;
-
-	for (u32 i = 0; i < ARRAY_SIZE(v->times); i++)
-		v->times[i] = window_read(&view->times[i], v->times[i], view->enabled, move);
-	for (u32 i = 0; i < v->nr; i++)
-		v->event[i].count = window_read(&view->counts[i], v->event[i].count,
-						view->enabled, move);
-
-	return v;
-}
-
-/* The rights to a delegated session cover the siblings that are in it; the mode was checked. */
-static int may_read_sibling(const struct perf_persistent_session *session,
-			    struct perf_event *sibling)
-{
-	lockdep_assert_held(&sibling->ctx->mutex);
-
-	if (perf_persistent_is_delegated(session) && perf_persistent_instance_in(sibling, session))
-		return 0;
-
-	return perf_persistent_may_open(sibling);
-}
-
-static void view_add(struct perf_persistent_view *view, struct perf_event *event, u64 base)
-{
-	view->counts[view->nr_counts++] = (struct view_window) { .id = event->id, .base = base };
-}
-
 /*
- * Choose the events that the view shows: @event, to which the rights have been checked, and its
- * siblings if it is a view of a group in the session @group. Each begins where it was cleared
- * last.
+ * Choose the events that the view shows: @event, to which the rights have been checked, and for
+ * a group its siblings, but for those that came after the view was allocated. Each begins where
+ * it was cleared last.
  */
-static int view_show_event(struct perf_persistent_view *view, struct perf_event *event,
-			   const struct perf_persistent_session *group)
-{
-	const struct perf_persistent_origin origin = perf_persistent_origin_of(event);
-	struct perf_event *sibling;
-	int err;
-
-	view->counts = kcalloc(1 + (group ? event->nr_siblings : 0), sizeof(*view->counts),
-			       GFP_KERNEL_ACCOUNT);
-	if (!view->counts)
-		return -ENOMEM;
-
-	view->times[0].base = origin.enabled;
-	view->times[1].base = origin.running;
-	view_add(view, event, origin.count);
-	if (!group)
-		return 0;
-
-	for_each_sibling_event(sibling, event) {
-		err = may_read_sibling(group, sibling);
-		if (err)
-			return err;
-		view_add(view, sibling, perf_persistent_origin_of(sibling).count);
-	}
-
-	return 0;
-}
-
 static int view_begin(struct perf_persistent_view *view, struct perf_event *event,
 		      const struct perf_persistent_session *session)
 {
-	if (!(view->read_format & PERF_FORMAT_GROUP))
-		return view_show_event(view, event, NULL);
+	struct perf_persistent_origin origin = perf_persistent_origin_of(event);
+	struct perf_event *sibling;
+	u32 nr = 1;
+	int err;
+
+	view->times[0].base = origin.enabled;
+	view->times[1].base = origin.running;
+	view->counts[0].id = event->id;
+	view->counts[0].base = origin.count;
+	if (view->nr_counts == 1)
+		return 0;
 
 	guard(perf_event_ctx)(event);
 
-	return view_show_event(view, event, session);
+	for_each_sibling_event(sibling, event) {
+		if (nr == view->nr_counts)
+			break;
+		/* The rights to a delegated session, whose mode was checked, cover its events. */
+		err = perf_persistent_is_delegated(session) &&
+		      perf_persistent_instance_in(sibling, session) ?
+		      0 : perf_persistent_may_open(sibling);
+		if (err)
+			return err;
+		origin = perf_persistent_origin_of(sibling);
+		view->counts[nr].id = sibling->id;
+		view->counts[nr++].base = origin.count;
+	}
+	view->nr_counts = nr;
+
+	return 0;
 }
 
-/* Open or close the windows. If they are already, do not move them: the event may be reset. */
-static int view_switch(struct perf_persistent_view *view, bool enable)
+/*
+ * ENABLE, DISABLE or RESET. If the windows are open or closed already, do not move them: the event
+ * may be reset.
+ */
+static int view_control(struct perf_persistent_view *view, unsigned int nr)
 {
+	bool reset = nr == _IOC_NR(PERF_EVENT_IOC_RESET);
+	bool enable = nr == _IOC_NR(PERF_EVENT_IOC_ENABLE);
+
 	guard(mutex)(&view->lock);
 
-	if (view->enabled == enable)
+	if (!reset && view->enabled == enable)
 		return 0;
 
 	struct view_values *v __free(kfree) = view_values(view, true);
 	if (IS_ERR(v))
 		return PTR_ERR(v);
 
-	view->enabled = enable;
-
-	return 0;
-}
-
-static int view_reset(struct perf_persistent_view *view)
-{
-	guard(mutex)(&view->lock);
-
-	struct view_values *v __free(kfree) = view_values(view, true);
-	if (IS_ERR(v))
-		return PTR_ERR(v);
-
-	for (u32 i = 0; i < view->nr_counts; i++)
+	if (!reset)
+		view->enabled = enable;
+	for (u32 i = 0; reset && i < view->nr_counts; i++)
 		view->counts[i].sum = 0;
 
 	return 0;
@@ -389,7 +337,6 @@ static int view_release(struct inode *inode, struct file *file)
 		perf_persistent_put_user(view->event);
 	if (view->event)
 		put_event(view->event);
-	kfree(view->counts);
 	kfree(view);
 
 	return 0;
@@ -436,11 +383,9 @@ static long view_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	/* Some of them have another size in 32-bit programs. */
 	switch (_IOC_NR(cmd)) {
 	case _IOC_NR(PERF_EVENT_IOC_ENABLE):
-		return view_switch(view, true);
 	case _IOC_NR(PERF_EVENT_IOC_DISABLE):
-		return view_switch(view, false);
 	case _IOC_NR(PERF_EVENT_IOC_RESET):
-		return view_reset(view);
+		return view_control(view, _IOC_NR(cmd));
 	case _IOC_NR(PERF_EVENT_IOC_ID):
 		id = view->event->id;
 		return copy_to_user((void __user *)arg, &id, sizeof(id)) ? -EFAULT : 0;
@@ -462,16 +407,6 @@ static int map_release(struct inode *inode, struct file *file)
 static const struct file_operations map_fops = {
 	.release		= map_release,
 };
-
-static struct file *map_open(struct perf_event *event, int f_flags)
-{
-	struct file *file = anon_inode_getfile("[perf_event]", &map_fops, event, f_flags);
-
-	if (!IS_ERR(file))
-		atomic_long_inc(&event->refcount);
-
-	return file;
-}
 
 /*
  * The event may have entered another session since the rights were checked. If not, do not let
@@ -511,9 +446,11 @@ static int view_mmap(struct file *file, struct vm_area_struct *vma)
 		return err;
 
 	/* Without FMODE_WRITE, perf_mmap() makes no buffer, as that would change the event. */
-	map_file = map_open(view->event, err ? O_RDONLY : O_RDWR);
+	map_file = anon_inode_getfile("[perf_event]", &map_fops, view->event,
+				      err ? O_RDONLY : O_RDWR);
 	if (IS_ERR(map_file))
 		return PTR_ERR(map_file);
+	atomic_long_inc(&view->event->refcount);
 
 	/* This takes a reference, and drops that of the view's file. */
 	vma_set_file(vma, map_file);
@@ -576,37 +513,36 @@ static const struct file_operations session_fops = {
 };
 
 /*
- * Create a file of an event of a session, or of the session if @event is NULL. On success it
- * takes over the caller's reference to the event.
+ * Open a file of an event of a session, or of the session if @event is NULL, and return its
+ * descriptor. On success the file takes over the caller's reference to the event.
  */
-struct file *perf_persistent_view_open(struct perf_persistent_session *session,
-				       struct perf_event *event,
-				       const struct perf_event_attr *attr, u32 nr_joined,
-				       int f_flags)
+int perf_persistent_view_open(struct perf_persistent_session *session, struct perf_event *event,
+			      const struct perf_event_attr *attr, u32 nr_joined, int f_flags)
 {
-	struct perf_persistent_view *view = kzalloc_obj(*view, GFP_KERNEL_ACCOUNT);
-	struct file *file;
-	int err;
+	u32 nr = 1 + (attr->read_format & PERF_FORMAT_GROUP ? READ_ONCE(event->nr_siblings) : 0);
+	struct perf_persistent_view *view = kzalloc_flex(*view, counts, nr, GFP_KERNEL_ACCOUNT);
+	int fd;
 
 	if (!view)
-		return ERR_PTR(-ENOMEM);
+		return -ENOMEM;
 
+	kobject_get(&session->kobj);
 	view->event = event;
 	view->holder.session = session;
 	view->read_format = attr->read_format;
 	view->nr_joined = nr_joined;
 	view->enabled = !attr->disabled;
+	view->nr_counts = nr;
 	mutex_init(&view->lock);
 
-	err = event ? view_begin(view, event, session) : 0;
-	file = err ? ERR_PTR(err) : anon_inode_getfile("[perf_event]",
-				    event ? &view_fops : &session_fops, view, f_flags);
-	if (IS_ERR(file)) {
-		kfree(view->counts);
+	fd = event ? view_begin(view, event, session) : 0;
+	if (!fd)
+		fd = anon_inode_getfd("[perf_event]", event ? &view_fops : &session_fops, view,
+				      f_flags);
+	if (fd < 0) {
+		kobject_put(&session->kobj);
 		kfree(view);
-	} else {
-		kobject_get(&session->kobj);
 	}
 
-	return file;
+	return fd;
 }

@@ -2,7 +2,7 @@
 /*
  * Persistent perf events: buffers that stay without a mapping.
  */
-#include "persistent.h"
+#include "persistent_cgroup.h"
 
 #define N	20
 #define PAGES	8
@@ -330,6 +330,54 @@ TEST_F(buffer, gone_when_attached)
 
 	ASSERT_EQ(0, ring_map(&r, self->fd, 2 * PAGES, RW));
 	EXPECT_EQ(0, ring_head(&r));
+}
+
+static bool write_to(const char *root, const char *file, const char *text)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", root, file);
+
+	return !write_file(path, text);
+}
+
+static long read_memory(const char *group)
+{
+	char path[160], text[32];
+
+	snprintf(path, sizeof(path), "%s/memory.current", group);
+
+	return read_file(path, text, sizeof(text)) < 0 ? -1 : atol(text);
+}
+
+/* The memory cgroup of the caller is charged for the buffer that DETACH makes, until it ends. */
+TEST_F(buffer, of_a_memory_cgroup)
+{
+	char root[64], group[128];
+	long size = 1024L * getpagesize(), before, with;
+	bool mounted = false;
+	int dir;
+
+	ASSERT_EQ(0, find_cgroups(root, sizeof(root), &mounted));
+	ASSERT_TRUE(write_to(root, "cgroup.subtree_control", "+memory"));
+	dir = make_cgroup(root, "persistent_memory", group);
+	ASSERT_LE(0, dir);
+	ASSERT_TRUE(write_to(group, "cgroup.procs", "0"));
+
+	before = read_memory(group);
+	EXPECT_LE(0, before);
+	EXPECT_LT(0, DETACH(self->fd, .buffer_pages = 1024));
+	with = read_memory(group);
+	EXPECT_LE(before + size, with);
+	EXPECT_EQ(0, attach(self->fd));
+	EXPECT_EQ(0, close(self->fd));
+	EXPECT_TRUE(eventually(read_memory(group) < with - size / 2));
+
+	ASSERT_TRUE(write_to(root, "cgroup.procs", "0"));
+	close(dir);
+	ASSERT_EQ(0, rmdir(group));
+	ASSERT_TRUE(write_to(root, "cgroup.subtree_control", "-memory"));
+	ASSERT_EQ(0, leave_cgroups(root, mounted));
 }
 
 TEST_HARNESS_MAIN
