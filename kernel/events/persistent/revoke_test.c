@@ -189,8 +189,8 @@ static void revoke_read_start(struct kunit *test, struct perf_event *event)
 	KUNIT_ASSERT_FALSE(test, IS_ERR(reader));
 	revoke_reader_task = reader;
 	atomic_set(&revoke_reads, 0);
-	for (int i = 0; i < 1000 && !atomic_read(&revoke_reads); i++)
-		msleep(10);
+	for (int i = 0; i < 500 && !atomic_read(&revoke_reads); i++)
+		msleep(20);
 	KUNIT_ASSERT_NE(test, atomic_read(&revoke_reads), 0);
 }
 

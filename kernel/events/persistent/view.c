@@ -87,7 +87,7 @@ struct view_values {
 	}	event[] __counted_by(nr);
 };
 
-static_assert(PERF_FORMAT_MAX == PERF_FORMAT_LOST << 1);
+static_assert(PERF_FORMAT_LOST << 1 == PERF_FORMAT_MAX);
 
 static struct view_values *read_one(struct perf_event *event)
 {
