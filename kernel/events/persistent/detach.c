@@ -272,16 +272,16 @@ static int try_detach(struct perf_event *event, const struct perf_persistent_det
 		      join_session(session, inst, &rb, d);
 		mutex_unlock(&session->control);
 	}
-	if (!err) {
+	if (!err)
 		retain_and_null_ptr(inst);
-		return id;
+	/* It has been created here. */
+	if (!d->args.id) {
+		if (!err)
+			perf_persistent_sysfs_announce(session, KOBJ_ADD);
+		perf_persistent_session_finish(session);
 	}
 
-	/* A session that was made for this event */
-	if (!d->args.id)
-		perf_persistent_session_destroy(session);
-
-	return err;
+	return err ?: id;
 }
 
 /*

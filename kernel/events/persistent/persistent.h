@@ -67,8 +67,8 @@ struct perf_persistent_member {
  * @keys:	   struct perf_persistent_instance by key
  * @members:	   struct perf_persistent_member in the order of their numbers
  * @nr_instances:  0 before the first and after the last one; lookups fail then
- * @nr_unfinished: instances that are not finished, at first the one to come; the
- *		   last one ends the session
+ * @nr_unfinished: instances that are not finished, and who creates the session; it
+ *		   ends with the last of them
  * @next_instance: next number; numbers are not reused
  * @id:		   1 to INT_MAX
  * @flags:	   enum perf_persistent_flags that hold for the whole session
@@ -298,9 +298,9 @@ struct perf_persistent_origin perf_persistent_origin_of(struct perf_event *event
 extern const struct kobj_type perf_persistent_session_ktype;
 int perf_persistent_sysfs_add(struct perf_persistent_session *session, const char *chosen);
 int perf_persistent_sysfs_rename(struct perf_persistent_session *session, const char *chosen);
-void perf_persistent_sysfs_remove(struct perf_persistent_session *session);
 void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
 				    enum kobject_action action);
+void perf_persistent_sysfs_remove(struct perf_persistent_session *session);
 
 /* access.c */
 int perf_persistent_may_open(struct perf_event *event);
@@ -335,7 +335,7 @@ struct perf_persistent_session *perf_persistent_session_get(u32 id);
 struct perf_persistent_session *perf_persistent_session_of(struct perf_event *event);
 struct perf_persistent_session *
 perf_persistent_session_create(const struct perf_persistent_detach *d);
-void perf_persistent_session_destroy(struct perf_persistent_session *session);
+void perf_persistent_session_finish(struct perf_persistent_session *session);
 void perf_persistent_session_arm(struct perf_persistent_session *session, u64 deadline);
 struct perf_persistent_instance *
 perf_persistent_instance_create(struct perf_event *event, const struct perf_persistent_detach *d);

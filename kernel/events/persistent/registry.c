@@ -181,8 +181,7 @@ int perf_persistent_instance_link(struct perf_persistent_session *session,
 	/* The caller has reserved the entry. */
 	xa_store(&session->instances, inst->nr, inst, 0);
 	session->nr_instances++;
-	if (inst->nr)
-		refcount_inc(&session->nr_unfinished);
+	refcount_inc(&session->nr_unfinished);
 	refcount_inc(&event->persistent->users);
 	WRITE_ONCE(event->persistent->nr_detached, event->persistent->nr_detached + 1);
 	if (perf_event_is_parked(event)) {

@@ -110,9 +110,15 @@ void perf_persistent_instance_free(struct perf_persistent_instance *inst)
 	kfree_rcu(inst, rcu);
 }
 
-/* End a session without instances; waits for readers of sysfs, which take the mutex. */
-void perf_persistent_session_destroy(struct perf_persistent_session *session)
+/*
+ * Drop what keeps a session: an instance, or who created it. The last one ends the session, and
+ * waits for readers of sysfs, which take the mutex.
+ */
+void perf_persistent_session_finish(struct perf_persistent_session *session)
 {
+	if (!refcount_dec_and_test(&session->nr_unfinished))
+		return;
+
 	perf_persistent_sysfs_remove(session);
 	hrtimer_cancel(&session->timer);
 	scoped_guard(mutex, &perf_persistent_mutex)
@@ -131,8 +137,7 @@ void perf_persistent_instance_finish(struct perf_persistent_instance *inst)
 	perf_persistent_instance_free(inst);
 
 	/* Last, so that the instances are uncharged when the session is gone. */
-	if (refcount_dec_and_test(&session->nr_unfinished))
-		perf_persistent_session_destroy(session);
+	perf_persistent_session_finish(session);
 }
 
 /* Time to live */
@@ -254,8 +259,9 @@ static struct perf_persistent_session *session_alloc(const struct perf_persisten
 
 /*
  * Create a session and its entries in sysfs, and return a reference. Until it has an instance, it
- * belongs to the caller and lookups fail. Errors: as perf_persistent_sysfs_rename(), or -EAGAIN if
- * no id is free.
+ * belongs to the caller and lookups fail. It needs perf_persistent_session_finish(), whether an
+ * instance has joined or not. Errors: as perf_persistent_sysfs_rename(), or -EAGAIN if no id is
+ * free.
  */
 struct perf_persistent_session *
 perf_persistent_session_create(const struct perf_persistent_detach *d)
@@ -275,7 +281,7 @@ perf_persistent_session_create(const struct perf_persistent_detach *d)
 
 	err = perf_persistent_sysfs_add(session, d->name);
 	if (err) {
-		perf_persistent_session_destroy(session);
+		perf_persistent_session_finish(session);
 		return ERR_PTR(err);
 	}
 	kobject_get(&session->kobj);

@@ -256,8 +256,6 @@ int perf_persistent_sysfs_add(struct perf_persistent_session *session, const cha
 	session->kobj.kset = session_dirs;
 	if (!err)
 		err = kobject_add(&session->kobj, NULL, "%u", session->id);
-	if (!err)
-		perf_persistent_sysfs_announce(session, KOBJ_ADD);
 
 	return err;
 }

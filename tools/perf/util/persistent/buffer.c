@@ -229,34 +229,28 @@ void persistent_buffer__munmap(struct mmap *map)
 
 /*
  * A session that expires ends its instances one after the other. The head is final once all
- * that write to the buffer have ended, which their states tell without any right. Returns 0
- * while some are ending, and -ENOENT if one was attached, or may not be read any more.
+ * that write to the buffer have ended, which their states tell without any right: wait a moment
+ * for that. Returns false if one is still there, was attached, or may not be read any more.
  */
-static int persistent_buffer__is_final(struct persistent_buffer *buffer)
-{
-	struct perf_persistent_query query;
-	int final = 1;
-
-	evlist__for_each_persistent(buffer->evlist, it) {
-		if (it.instance->info.buffer_id != buffer->id)
-			continue;
-		query = (struct perf_persistent_query) {};
-		if (persistent__query(it.fd, &query) || query.self.id)
-			return -ENOENT;
-		if (query.self.state < PERF_PERSISTENT_STATE_EXITED)
-			final = 0;
-	}
-	return final;
-}
-
-/* Wait a moment for the instances to end. */
 static bool persistent_buffer__becomes_final(struct persistent_buffer *buffer)
 {
-	int final, tries = 0;
+	bool final = false;
 
-	while (!(final = persistent_buffer__is_final(buffer)) && ++tries < MAX_WAITS)
-		usleep(USEC_PER_MSEC);
-	return final > 0;
+	for (int i = 0; i < MAX_WAITS && !final; i++) {
+		if (i)
+			usleep(USEC_PER_MSEC);
+		final = true;
+		evlist__for_each_persistent(buffer->evlist, it) {
+			struct perf_persistent_query query = {};
+
+			if (it.instance->info.buffer_id != buffer->id)
+				continue;
+			if (persistent__query(it.fd, &query) || query.self.id)
+				return false;
+			final &= query.self.state >= PERF_PERSISTENT_STATE_EXITED;
+		}
+	}
+	return final;
 }
 
 /*
@@ -299,7 +293,6 @@ static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 {
 	struct perf_event_header *header;
 	u64 pos = 0;
-	char of[32];
 
 	while (pos + sizeof(*header) <= len) {
 		header = buffer->data + pos;
@@ -308,8 +301,6 @@ static int persistent_buffer__trim(struct persistent_buffer *buffer, u64 len)
 		    perf_event__too_small(buffer->data + pos, NULL)) {
 			if (buffer->backward)
 				break;
-			pr_err("the buffer of %s holds an invalid record\n",
-			       persistent_buffer__of(buffer, of, sizeof(of)));
 			return -EBADMSG;
 		}
 		if (pos + header->size > len)
@@ -371,25 +362,24 @@ static bool persistent_buffer__read_positions(struct persistent_buffer *buffer, 
 static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
 {
 	u64 head, reserved, tail;
-	char of[32];
 	int err;
 
 	for (int i = 0; i < MAX_TRIES; i++) {
 		if (!persistent_buffer__read_positions(buffer, &head, &tail))
-			goto forged;
+			return -EBADMSG;
 		if ((s64)(tail - buffer->cursor) > 0) {
 			buffer->consumed_bytes += tail - buffer->cursor;
 			buffer->cursor = tail;
 		}
 		if (head - buffer->cursor > buffer->size)
-			goto forged;
+			return -EBADMSG;
 		persistent_buffer__copy(buffer, buffer->cursor, head - buffer->cursor);
 
 		err = persistent_buffer__reserved(buffer, &reserved);
 		if (err)
 			return err;
 		if ((s64)(reserved - head) < 0)
-			goto forged;
+			return -EBADMSG;
 		if (reserved - buffer->cursor > buffer->size)
 			continue;
 
@@ -401,10 +391,6 @@ static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
 	buffer->lost_bytes += head - buffer->cursor;
 	buffer->cursor = head;
 	return 0;
-forged:
-	pr_err("the buffer of %s has invalid positions, left by its consumer\n",
-	       persistent_buffer__of(buffer, of, sizeof(of)));
-	return -EBADMSG;
 }
 
 /* Drop the records that @keep rejects and close the gaps. Returns how many were dropped. */
@@ -443,7 +429,7 @@ void persistent_buffer__leave_out_others(struct persistent_buffer *buffer)
 		buffer->left_out += persistent_buffer__keep(buffer, evlist__has_event, 0);
 }
 
-/* A consumer may give a part of the buffer back, so its copy keeps all records. */
+/* Prints errors. A consumer may give a part of the buffer back, so its copy keeps all records. */
 int persistent_buffer__read(struct persistent_buffer *buffer)
 {
 	int err = buffer->backward ? persistent_buffer__read_backward(buffer) :
@@ -451,7 +437,9 @@ int persistent_buffer__read(struct persistent_buffer *buffer)
 
 	/* Records of other events fill the buffer, too. */
 	buffer->came = buffer->len;
-	if (!err && !buffer->consumes)
+	if (err)
+		persistent_buffer__print_error(buffer, err);
+	else if (!buffer->consumes)
 		persistent_buffer__leave_out_others(buffer);
 	return err;
 }

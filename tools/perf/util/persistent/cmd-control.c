@@ -28,26 +28,18 @@ struct persistent_action {
 	const struct option *options;
 };
 
-static bool control__has_side_band(struct persistent_info *info)
-{
-	for (u32 i = 0; i < info->nr_members; i++) {
-		if (persistent_info__is_side_band(info, i))
-			return true;
-	}
-	return false;
-}
-
 /*
  * Enable side-band first, and disable or hold it last, so that no sample lacks
  * the name of its task.
  */
 static int control__set_in_order(struct persistent_info *info, int fd, int member, u32 flags)
 {
-	bool ordered = member < 0 && control__has_side_band(info);
-	bool enable = flags & PERF_PERSISTENT_SET_ENABLE;
+	bool ordered = false, enable = flags & PERF_PERSISTENT_SET_ENABLE;
 	struct perf_persistent_set set = { .flags = flags };
 	int err = 0;
 
+	for (u32 i = 0; member < 0 && i < info->nr_members; i++)
+		ordered |= persistent_info__is_side_band(info, i);
 	for (u32 i = 0; ordered && !err && i < info->nr_members; i++) {
 		if (info->members[i].known && persistent_info__is_side_band(info, i) == enable)
 			err = persistent__set_member(fd, i, &set);
@@ -169,11 +161,15 @@ static const struct persistent_action actions[] = {
 	{ "enable", "enabled", PERF_PERSISTENT_SET_ENABLE, NULL, switch_options },
 };
 
-static int persistent__act_id(const struct persistent_action *action, u32 id)
+static int persistent__act(u32 id, void *arg)
 {
+	const struct persistent_action *action = arg;
 	struct persistent_info info;
-	int member = -1, fd = -1, err = persistent_info__init_control(&info, id);
+	int member = -1, fd = -1, err;
 
+	if (control_mine && persistent__number(id, "uid") != geteuid())
+		return 0;
+	err = persistent_info__init_control(&info, id);
 	if (!err && control_event) {
 		member = persistent_info__find_member(&info, control_event);
 		if (member < 0) {
@@ -201,34 +197,13 @@ static int persistent__act_id(const struct persistent_action *action, u32 id)
 		persistent__error(action->verb, id, info.name, 'w', err);
 	else
 		fprintf(control__messages(), "%s: id %u %s\n", info.name, id, action->done);
-	return err;
-}
-
-static int persistent__act(const struct persistent_action *action, int argc, const char **argv)
-{
-	int done = 0, err;
-	u32 *ids;
-	int nr = persistent__choose(argc, argv, &ids, &err);
-
-	if (nr < 0)
-		return nr;
-
-	for (int i = 0; i < nr; i++) {
-		if (control_mine && persistent__number(ids[i], "uid") != geteuid())
-			continue;
-		err = persistent__act_id(action, ids[i]) ?: err;
-		done++;
-	}
-	free(ids);
-	if (!done && !argc)
-		fprintf(control__messages(), "no session %sto %s\n",
-			control_mine ? "of yours " : "", action->verb);
-	return err;
+	return err ?: 1;
 }
 
 int persistent_cmd__control(int argc, const char **argv, const char * const usage[])
 {
 	const struct persistent_action *action = actions;
+	int err, done = 0;
 
 	while (strcmp(action->verb, argv[0]))
 		action++;
@@ -243,5 +218,9 @@ int persistent_cmd__control(int argc, const char **argv, const char * const usag
 	if (stop_dump.path && persistent_dump__prepare(&stop_dump, argc != 1))
 		return -EINVAL;
 
-	return persistent__act(action, argc, argv);
+	err = persistent__each(argc, argv, persistent__act, (void *)action, &done);
+	if (!done && !err)
+		fprintf(control__messages(), "no session %sto %s\n",
+			control_mine ? "of yours " : "", action->verb);
+	return err;
 }

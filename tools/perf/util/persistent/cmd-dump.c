@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,28 +41,14 @@ static void dump__report(struct persistent_reader *reader, const char *name, u32
 	if (reader->left_out)
 		pr_info("[ older samples left out: %llu ]\n",
 			(unsigned long long)reader->left_out);
-	if (output->lost)
-		pr_info("[ dropped, buffer full: %llu samples ]\n",
-			(unsigned long long)output->lost);
-	if (!quiet)
-		persistent_reader__print_horizon(reader, stderr);
-}
-
-static int dump__limit(const struct persistent_dump *dump, struct persistent_reader *reader)
-{
-	u64 size = 0;
-	int err;
-
-	if (!dump->last && !dump->max_size)
-		return 0;
-	err = dump->max_size ? persistent_output__measure(&dump_output, &size) : 0;
-	return err ?: persistent_reader__keep_newest(reader, dump->last, size, dump->max_size);
+	persistent_reader__print_losses(reader, output->lost);
 }
 
 static int dump__write(const struct persistent_dump *dump, struct persistent_reader *reader,
 		       const char *path)
 {
 	int err = persistent_output__open(&dump_output, reader->evlist, path);
+	u64 size = 0;
 
 	if (err)
 		return err;
@@ -71,8 +56,11 @@ static int dump__write(const struct persistent_dump *dump, struct persistent_rea
 	dump_output.cache_build_ids = !dump->no_buildid_cache;
 	err = persistent_reader__read(reader) ?:
 	      persistent_output__synthesize(&dump_output) ?:
-	      persistent_output__write_lost(&dump_output) ?:
-	      dump__limit(dump, reader);
+	      persistent_output__write_lost(&dump_output);
+	if (!err && dump->max_size)
+		err = persistent_output__measure(&dump_output, &size);
+	if (!err && (dump->last || dump->max_size))
+		err = persistent_reader__keep_newest(reader, dump->last, size, dump->max_size);
 	if (!err) {
 		persistent_reader__find_horizon(reader);
 		err = persistent_output__write(&dump_output, reader);
@@ -130,8 +118,7 @@ int persistent_dump__run(const struct persistent_dump *dump, u32 id)
 	int err;
 
 	persistent__name_or_id(id, name);
-	err = persistent__check_buffer(id) ?:
-	      dump__expand_path(dump, name, path, sizeof(path)) ?:
+	err = dump__expand_path(dump, name, path, sizeof(path)) ?:
 	      persistent_reader__open(&reader, id) ?:
 	      dump__write(dump, &reader, path);
 	if (!err)
@@ -140,31 +127,17 @@ int persistent_dump__run(const struct persistent_dump *dump, u32 id)
 	return err;
 }
 
-static int dump__run_ids(const struct persistent_dump *dump, int argc, const char **argv)
+static int dump__run_id(u32 id, void *arg)
 {
+	const struct persistent_dump *dump = arg;
 	char name[PERF_PERSISTENT_NAME_MAX];
-	int done = 0, err;
-	u32 *ids;
-	int nr = persistent__choose(argc, argv, &ids, &err);
+	int err;
 
-	if (nr < 0)
-		return nr;
-
-	for (int i = 0; i < nr; i++) {
-		int ret;
-
-		if (!argc && !persistent__number(ids[i], "buffer_bytes"))
-			continue;
-		ret = persistent_dump__run(dump, ids[i]);
-		/* With --all, a session that has ended since it was listed is no error. */
-		if (ret && (argc || persistent__name(ids[i], name)))
-			err = ret;
-		done++;
-	}
-	free(ids);
-	if (!done && !argc)
-		pr_info("no session has a buffer, so nothing was written\n");
-	return err;
+	if (dump->all && !persistent__number(id, "buffer_bytes"))
+		return 0;
+	err = persistent_dump__run(dump, id);
+	/* With --all, a session that has ended since it was listed is no error. */
+	return err && (!dump->all || persistent__name(id, name)) ? err : 1;
 }
 
 /* Returns 0, or a negative error after printing a message. */
@@ -213,6 +186,7 @@ int persistent_cmd__dump(int argc, const char **argv, const char * const usage[]
 		OPT_BOOLEAN('q', "quiet", &quiet, "do not print the summary and the progress"),
 		OPT_END()
 	};
+	int err, done = 0;
 	bool several;
 
 	argc = parse_options(argc, argv, options, usage, 0);
@@ -223,5 +197,9 @@ int persistent_cmd__dump(int argc, const char **argv, const char * const usage[]
 		dump.path = several ? "perf.data.%n" : "perf.data";
 	if (quiet)
 		perf_quiet_option();
-	return persistent_dump__prepare(&dump, several) ?: dump__run_ids(&dump, argc, argv);
+	err = persistent_dump__prepare(&dump, several) ?:
+	      persistent__each(argc, argv, dump__run_id, &dump, &done);
+	if (!done && !err)
+		pr_info("no session has a buffer, so nothing was written\n");
+	return err;
 }

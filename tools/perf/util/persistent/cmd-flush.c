@@ -314,11 +314,7 @@ static void flush__report(struct persistent_flush *flush)
 	if (flush->full)
 		pr_info("[ %s is full: the remaining records stay in the buffers ]\n",
 			flush->log.path);
-	if (flush->output.lost)
-		pr_info("[ dropped, buffer full: %llu samples ]\n",
-			(unsigned long long)flush->output.lost);
-	if (!quiet)
-		persistent_side_band__print_lost(flush->output.lost_side_band, stderr);
+	persistent__print_dropped(flush->output.lost, flush->output.lost_side_band);
 }
 
 /* Returns 0, or a negative error after printing a message; -EAGAIN without one. */
@@ -332,8 +328,7 @@ static int flush__try(u32 id, const char *path, const struct persistent_rotation
 	};
 	int err;
 
-	err = persistent__check_buffer(id) ?:
-	      persistent_reader__open(&flush.reader, id) ?:
+	err = persistent_reader__open(&flush.reader, id) ?:
 	      evlist__check_persistent_formats(flush.reader.evlist) ?:
 	      evlist__check_persistent_pipe(flush.reader.evlist);
 	if (err)
@@ -348,19 +343,6 @@ static int flush__try(u32 id, const char *path, const struct persistent_rotation
 	persistent_output__abort(&flush.output);
 	persistent_reader__close(&flush.reader);
 	persistent_log__close(&flush.log);
-	return err;
-}
-
-static int flush__run(u32 id, const char *path, const struct persistent_rotation *rotation)
-{
-	int err, tries = 0;
-
-	do {
-		err = flush__try(id, path, rotation);
-	} while (err == -EAGAIN && strcmp(path, "-") && ++tries < MAX_TRIES);
-	if (err == -EAGAIN)
-		pr_err("processes are being added to session %u: nothing was flushed, try again\n",
-		       id);
 	return err;
 }
 
@@ -407,7 +389,7 @@ int persistent_cmd__flush(int argc, const char **argv, const char * const usage[
 		OPT_BOOLEAN('q', "quiet", &quiet, "do not print the summary"),
 		OPT_END()
 	};
-	int id, err;
+	int id, err, tries = 0;
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (argc != 1)
@@ -423,5 +405,11 @@ int persistent_cmd__flush(int argc, const char **argv, const char * const usage[
 	if (quiet)
 		perf_quiet_option();
 	symbol__init(NULL);
-	return flush__run(id, path, &rotation);
+	do {
+		err = flush__try(id, path, &rotation);
+	} while (err == -EAGAIN && strcmp(path, "-") && ++tries < MAX_TRIES);
+	if (err == -EAGAIN)
+		pr_err("processes are being added to session %d: nothing was flushed, try again\n",
+		       id);
+	return err;
 }

@@ -81,6 +81,7 @@ static int list_entry__includes_guests(struct list_entry *entry,
 static int list_entry__ask(struct list_entry *entry)
 {
 	struct persistent_info *info = &entry->info;
+	char name[PERF_PERSISTENT_NAME_MAX];
 	u32 id = entry->id;
 
 	entry->err = persistent_info__init(info, id);
@@ -91,20 +92,12 @@ static int list_entry__ask(struct list_entry *entry)
 		entry->nr = persistent_info__sort_side_band(info);
 		persistent__scnprintf_cpus(entry->cpus, sizeof(entry->cpus), info->instances,
 					   entry->nr);
-		return 0;
+	} else {
+		info->query.age = persistent__number(id, "age");
+		info->query.ttl = persistent__number(id, "time_left");
+		persistent__value(id, "cpus", entry->cpus, sizeof(entry->cpus));
 	}
-
-	info->query.age = persistent__number(id, "age");
-	info->query.ttl = persistent__number(id, "time_left");
-	return persistent__value(id, "cpus", entry->cpus, sizeof(entry->cpus)) < 0 ? -ENOENT : 0;
-}
-
-/* Anybody may know these. Returns 0, or -ENOENT if the session has ended. */
-static int list_entry__read_values(struct list_entry *entry)
-{
-	char name[PERF_PERSISTENT_NAME_MAX];
-	u32 id = entry->id;
-
+	/* Anybody may know these. */
 	persistent__owner(id, entry->owner, sizeof(entry->owner));
 	entry->uid = persistent__number(id, "uid");
 	entry->gid = persistent__number(id, "gid");
@@ -114,16 +107,6 @@ static int list_entry__read_values(struct list_entry *entry)
 	entry->bytes = persistent__number(id, "buffer_bytes");
 	/* All of this was read before the session ended, or it is wrong. */
 	return persistent__name(id, name) ? 0 : -ENOENT;
-}
-
-static void list_entry__count_lost(struct list_entry *entry)
-{
-	const struct persistent_info *info = &entry->info;
-
-	/* Side-band, which is at the end, has no samples. */
-	entry->has_lost = !entry->err && !persistent_info__nr_hidden(info);
-	for (int i = 0; entry->has_lost && i < entry->nr; i++)
-		entry->lost += info->instances[i].lost;
 }
 
 static void list_entry__exit(struct list_entry *entry)
@@ -138,14 +121,16 @@ static int list_entry__init(struct list_entry *entry, u32 id)
 	int err = -ENOENT;
 
 	*entry = (struct list_entry) { .id = id, .events = STRBUF_INIT };
-	if (!persistent_types__read(&types, id) && !list_entry__ask(entry) &&
-	    !list_entry__read_values(entry))
+	if (!persistent_types__read(&types, id) && !list_entry__ask(entry))
 		err = persistent_types__add_names(&types, '\n', &entry->events);
 	if (err) {
 		list_entry__exit(entry);
 		return err;
 	}
-	list_entry__count_lost(entry);
+	entry->has_lost = !entry->err && !persistent_info__nr_hidden(&entry->info);
+	/* Side-band, which is at the end, has no samples. */
+	for (int i = 0; entry->has_lost && i < entry->nr; i++)
+		entry->lost += entry->info.instances[i].lost;
 	entry->includes_guests = list_entry__includes_guests(entry, &types);
 	return 0;
 }
@@ -270,18 +255,6 @@ static void list__print_instance(struct persistent_info *info, int i,
 	printf("\n");
 }
 
-static void list__print_member(struct persistent_info *info, u32 member,
-			       struct persistent_answer *details)
-{
-	printf("    member %u: %s%s\n", member, info->members[member].label,
-	       persistent_info__includes_guests(info, member) ?
-	       ", includes guests: KVM cannot give them the PMU" : "");
-	for (int i = 0; i < info->nr; i++) {
-		if (info->instances[i].member == member)
-			list__print_instance(info, i, details);
-	}
-}
-
 static void list_entry__print_details(struct list_entry *entry)
 {
 	char group[64], mode[PERSISTENT_MODE_SIZE], buf[STRERR_BUFSIZE];
@@ -295,9 +268,16 @@ static void list_entry__print_details(struct list_entry *entry)
 		       persistent__strerror(entry->id, 'r', entry->err, buf, sizeof(buf)));
 		return;
 	}
-	for (u32 i = 0; i < info->nr_members; i++) {
-		if (info->members[i].known)
-			list__print_member(info, i, &details);
+	for (u32 member = 0; member < info->nr_members; member++) {
+		if (!info->members[member].known)
+			continue;
+		printf("    member %u: %s%s\n", member, info->members[member].label,
+		       persistent_info__includes_guests(info, member) ?
+		       ", includes guests: KVM cannot give them the PMU" : "");
+		for (int i = 0; i < info->nr; i++) {
+			if (info->instances[i].member == member)
+				list__print_instance(info, i, &details);
+		}
 	}
 }
 
@@ -404,24 +384,6 @@ static void json__instance(struct json_out *out, struct persistent_info *info, i
 	json_out__end(out, '}');
 }
 
-static void json__member(struct json_out *out, struct persistent_info *info, u32 member,
-			 struct persistent_answer *details)
-{
-	json_out__begin(out, NULL, '{');
-	json_out__number(out, "member", member);
-	json_out__string(out, "event", info->members[member].label);
-	json_out__number(out, "type", info->members[member].attr.type);
-	json_out__number(out, "config", info->members[member].attr.config);
-	json_out__bool(out, "includes-guests", persistent_info__includes_guests(info, member));
-	json_out__begin(out, "instances", '[');
-	for (int i = 0; i < info->nr; i++) {
-		if (info->instances[i].member == member)
-			json__instance(out, info, i, details);
-	}
-	json_out__end(out, ']');
-	json_out__end(out, '}');
-}
-
 /* No "members" without the right to read the session */
 static void json__members(struct json_out *out, struct list_entry *entry)
 {
@@ -432,9 +394,24 @@ static void json__members(struct json_out *out, struct list_entry *entry)
 		return;
 
 	json_out__begin(out, "members", '[');
-	for (u32 i = 0; i < info->nr_members; i++) {
-		if (info->members[i].known)
-			json__member(out, info, i, &details);
+	for (u32 nr = 0; nr < info->nr_members; nr++) {
+		struct persistent_info_member *member = &info->members[nr];
+
+		if (!member->known)
+			continue;
+		json_out__begin(out, NULL, '{');
+		json_out__number(out, "member", nr);
+		json_out__string(out, "event", member->label);
+		json_out__number(out, "type", member->attr.type);
+		json_out__number(out, "config", member->attr.config);
+		json_out__bool(out, "includes-guests", persistent_info__includes_guests(info, nr));
+		json_out__begin(out, "instances", '[');
+		for (int i = 0; i < info->nr; i++) {
+			if (info->instances[i].member == nr)
+				json__instance(out, info, i, &details);
+		}
+		json_out__end(out, ']');
+		json_out__end(out, '}');
 	}
 	json_out__end(out, ']');
 }

@@ -20,12 +20,16 @@
 #include "registry.h"
 #include "reopen.h"
 
-/* @incomplete: counts of a session that was printed are missing */
+/*
+ * @named:	sessions were named
+ * @incomplete: counts of a session that was printed are missing
+ */
 struct persistent_read {
 	struct persistent_info		info;
 	const struct persistent_print	*print;
 	struct json_out			json;
 	struct openmetrics		metrics;
+	bool				named;
 	bool				incomplete;
 };
 
@@ -213,14 +217,6 @@ static void read_line__add(struct read_line *sum, const struct read_line *line)
 	sum->counts.lost += line->counts.lost;
 }
 
-static void read_line__set_counts(struct read_line *line,
-				  const struct perf_persistent_info *instance)
-{
-	line->counts = instance__counts(instance);
-	line->raw = line->counts.val;
-	perf_counts_values__scale(&line->counts, /*scale=*/true, NULL);
-}
-
 /* Requires instances sorted by member and process. */
 static bool persistent_info__ends_process(const struct persistent_info *info, int i)
 {
@@ -257,7 +253,9 @@ static int persistent_read__instances(struct persistent_read *read_counts, struc
 		if (ended && no_aggr)
 			continue;
 		ask = no_aggr || ended;
-		read_line__set_counts(&line, instance);
+		line.counts = instance__counts(instance);
+		line.raw = line.counts.val;
+		perf_counts_values__scale(&line.counts, /*scale=*/true, NULL);
 		read_line__add(sum, &line);
 		read_line__add(&part, &line);
 		if (!no_aggr && (sum->process < 0 || !persistent_info__ends_process(info, i)))
@@ -349,7 +347,7 @@ static int persistent_info__leave_out_hidden(struct persistent_info *info)
 	return hidden;
 }
 
-static int persistent_read__id(struct persistent_read *read_counts, u32 id, bool named)
+static int persistent_read__id(struct persistent_read *read_counts, u32 id)
 {
 	struct persistent_info *info = &read_counts->info;
 	bool side_band = read_counts->print->details;
@@ -369,7 +367,7 @@ static int persistent_read__id(struct persistent_read *read_counts, u32 id, bool
 	/* The session ended after its instances were listed. */
 	if (err == -ESRCH)
 		err = -ENOENT;
-	if (err && (named || err != -ENOENT))
+	if (err && (read_counts->named || err != -ENOENT))
 		persistent__error("read", id, info->name, 'r', err);
 	if (!err && hidden) {
 		pr_err("session '%s': %d of %d instances may not be read; their counts are missing\n",
@@ -381,50 +379,40 @@ static int persistent_read__id(struct persistent_read *read_counts, u32 id, bool
 	return err;
 }
 
-/*
- * Go on after an error, so that all readable sessions are printed. Without names, a
- * session that cannot be read is no error if another can.
- */
-static int persistent_read__ids(struct persistent_read *read_counts, int argc, const char **argv)
+static int persistent_read__show(u32 id, void *arg)
 {
+	struct persistent_read *read_counts = arg;
 	const struct persistent_print *print = read_counts->print;
-	int done = 0, err;
-	u32 *ids;
-	int nr = persistent__choose(argc, argv, &ids, &err);
+	int err = print->exits ?
+		  persistent_exits__show(id, print->json ? &read_counts->json : NULL) :
+		  persistent_read__id(read_counts, id);
 
-	if (nr < 0)
-		return nr;
-
-	for (int i = 0; i < nr; i++) {
-		int ret = print->exits ?
-			  persistent_exits__show(ids[i], print->json ? &read_counts->json : NULL) :
-			  persistent_read__id(read_counts, ids[i], argc);
-
-		/* The session may have ended since the list was read. */
-		err = ret && (argc || ret != -ENOENT) ? ret : err;
-		done += !ret;
-	}
-	free(ids);
-	return !argc && done && !read_counts->incomplete ? 0 : err;
+	/* The session may have ended since the list was read. */
+	if (err == -ENOENT && !read_counts->named)
+		return 0;
+	return err ?: 1;
 }
 
 static int persistent_read__run(int argc, const char **argv, const struct persistent_print *print)
 {
-	struct persistent_read read_counts = { .print = print, .json.fp = stdout };
-	int err;
+	struct persistent_read read_counts = {
+		.print = print, .json.fp = stdout, .named = argc,
+	};
+	int err, done = 0;
 
 	/* For people only: programs expect numbers as in the C locale. */
 	if (persistent_print__is_text(print))
 		setlocale(LC_NUMERIC, "");
 	if (print->json)
 		json_out__begin(&read_counts.json, NULL, '[');
-	err = persistent_read__ids(&read_counts, argc, argv);
+	err = persistent__each(argc, argv, persistent_read__show, &read_counts, &done);
 	if (print->json)
 		json_out__end(&read_counts.json, ']');
 	if (print->openmetrics)
 		openmetrics__print(&read_counts.metrics, stdout);
 	openmetrics__exit(&read_counts.metrics);
-	return err;
+	/* Without names, a session that cannot be read is no error if another can. */
+	return !argc && done && !read_counts.incomplete ? 0 : err;
 }
 
 int persistent_cmd__read(int argc, const char **argv, const char * const usage[])

@@ -10,10 +10,8 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <linux/bitmap.h>
 #include <subcmd/parse-options.h>
 #include <sys/wait.h>
 #include "debug.h"
@@ -36,15 +34,6 @@ struct reserve {
 	const char	**argv;
 	bool		guessed;
 	bool		background;
-};
-
-/* A session to hold, and which of its members */
-struct reserve_session {
-	u32			id;
-	int			fd;
-	bool			all;
-	struct persistent_info	info;
-	DECLARE_BITMAP(members, PERSISTENT_MAX_MEMBERS);
 };
 
 /* Side-band goes on: it names the tasks that are started meanwhile. */
@@ -75,104 +64,80 @@ static int reserve__wants_session(const struct reserve *reserve, u32 id)
 	return 0;
 }
 
-static int reserve__choose_members(const struct reserve *reserve, struct reserve_session *session)
+static bool reserve__wants_member(const struct reserve *reserve, struct persistent_info *info,
+				  u32 nr)
 {
-	struct persistent_info *info = &session->info;
-	int err = persistent_info__init_types(info, session->id);
+	struct persistent_info_member *member = &info->members[nr];
 
-	session->all = true;
-	for (u32 i = 0; !err && i < info->nr_members; i++) {
-		if (info->members[i].known && reserve__wants(reserve, info->members[i].attr.type,
-							     info->members[i].attr.config))
-			__set_bit(i, session->members);
-		else if (info->members[i].known)
-			session->all = false;
-	}
-	return err;
+	return member->known && reserve__wants(reserve, member->attr.type, member->attr.config);
 }
 
 /*
  * Hold the whole session at once if all of it is meant: that includes events that join
  * later. When the kernel returns, the events have stopped on all CPUs.
  */
-static int session__hold(const struct reserve_session *session)
+static int reserve__hold_members(const struct reserve *reserve, struct persistent_info *info,
+				 int fd)
 {
 	struct perf_persistent_set set = { .flags = PERF_PERSISTENT_SET_HOLD };
-	unsigned int member;
+	bool all = true;
 	int err = 0;
 
-	if (session->all)
-		return persistent__set(session->fd, &set);
+	for (u32 i = 0; i < info->nr_members; i++)
+		all &= !info->members[i].known || reserve__wants_member(reserve, info, i);
+	if (all)
+		return persistent__set(fd, &set);
 
-	for_each_set_bit(member, session->members, PERSISTENT_MAX_MEMBERS)
-		err = err ?: persistent__set_member(session->fd, member, &set);
+	for (u32 i = 0; i < info->nr_members && !err; i++) {
+		if (reserve__wants_member(reserve, info, i))
+			err = persistent__set_member(fd, i, &set);
+	}
 	return err;
 }
 
-static void session__report(struct reserve_session *session)
+static void reserve__report(const struct reserve *reserve, struct persistent_info *info)
 {
-	unsigned int member;
-
-	fprintf(stderr, "%s: id %u held:", session->info.name, session->id);
-	for_each_set_bit(member, session->members, PERSISTENT_MAX_MEMBERS)
-		fprintf(stderr, " %s", session->info.members[member].label);
+	fprintf(stderr, "%s: id %u held:", info->name, info->id);
+	for (u32 i = 0; i < info->nr_members; i++) {
+		if (reserve__wants_member(reserve, info, i))
+			fprintf(stderr, " %s", info->members[i].label);
+	}
 	fprintf(stderr, "\n");
 }
 
 /* Returns whether an event was held, or a negative error. */
-static int reserve__hold(const struct reserve *reserve, struct reserve_session *session)
+static int reserve__hold_session(const struct reserve *reserve, u32 id)
 {
-	int err = reserve__wants_session(reserve, session->id);
+	int fd, err = reserve__wants_session(reserve, id);
+	struct persistent_info info;
 
 	/* Do not open other sessions: the caller may not be allowed to hold them. */
 	if (err <= 0)
 		return err;
 
-	session->fd = persistent__open_session(session->id);
-	if (session->fd < 0)
-		return session->fd;
-	err = reserve__choose_members(reserve, session) ?: session__hold(session);
+	/* It stays open. */
+	fd = persistent__open_session(id);
+	if (fd < 0)
+		return fd;
+	err = persistent_info__init_types(&info, id) ?: reserve__hold_members(reserve, &info, fd);
+	if (!err && verbose > 0)
+		reserve__report(reserve, &info);
+	persistent_info__exit(&info);
 	return err ?: 1;
 }
 
 /* A session that has ended needs no holding, unless it was named. */
-static int reserve__hold_id(const struct reserve *reserve, u32 id)
+static int reserve__hold(u32 id, void *arg)
 {
-	struct reserve_session session = { .id = id };
+	const struct reserve *reserve = arg;
 	char name[PERF_PERSISTENT_NAME_MAX];
-	int ret = reserve__hold(reserve, &session);
+	int ret = reserve__hold_session(reserve, id);
 
-	if (ret > 0 && verbose > 0)
-		session__report(&session);
-	persistent_info__exit(&session.info);
 	if (ret >= 0)
 		return ret;
 	if (!persistent__name_or_id(id, name) && !reserve->nr_names)
 		return 0;
 	return persistent__error("hold", id, name, 'x', ret);
-}
-
-/* Try all sessions, to report all that cannot be held. */
-static int reserve__hold_ids(const struct reserve *reserve)
-{
-	int held = 0, err;
-	u32 *ids;
-	int nr = persistent__choose(reserve->nr_names, reserve->names, &ids, &err);
-
-	if (nr < 0)
-		return nr;
-
-	for (int i = 0; i < nr; i++) {
-		int ret = reserve__hold_id(reserve, ids[i]);
-
-		err = ret < 0 ? ret : err;
-		held += ret > 0;
-	}
-	free(ids);
-	if (!err && !held && verbose > 0)
-		fprintf(stderr, "no session has events of %s, so nothing is held\n",
-			reserve->pmu_name ?: "the CPU's PMU");
-	return err;
 }
 
 static void reserve__block_signals(sigset_t *wait, sigset_t *old)
@@ -317,7 +282,7 @@ static int reserve__parse(struct reserve *reserve, int argc, const char **argv)
 	bool dashes;
 	int nr = 0;
 
-	while (nr < argc && strcmp(argv[nr], "--") && persistent__exists(argv[nr]))
+	while (nr < argc && strcmp(argv[nr], "--") && persistent__lookup(argv[nr]) > 0)
 		nr++;
 	dashes = nr < argc && !strcmp(argv[nr], "--");
 
@@ -347,15 +312,19 @@ int persistent_cmd__reserve(int argc, const char **argv, const char * const usag
 		OPT_INCR('v', "verbose", &verbose, "print what is held"),
 		OPT_END()
 	};
-	int err;
+	int err, held = 0;
 
 	argc = parse_options(argc, argv, options, usage,
 			     PARSE_OPT_STOP_AT_NON_OPTION | PARSE_OPT_KEEP_DASHDASH);
 	if (persistent__type() < 0)
 		return -EOPNOTSUPP;
 	reserve__fill_standard_files();
-	err = reserve__parse(&reserve, argc, argv) ?: reserve__hold_ids(&reserve);
+	err = reserve__parse(&reserve, argc, argv) ?:
+	      persistent__each(reserve.nr_names, reserve.names, reserve__hold, &reserve, &held);
 	if (err)
 		return err;
+	if (!held && verbose > 0)
+		fprintf(stderr, "no session has events of %s, so nothing is held\n",
+			reserve.pmu_name ?: "the CPU's PMU");
 	return reserve.background ? reserve__background(&reserve) : reserve__run(&reserve, -1);
 }

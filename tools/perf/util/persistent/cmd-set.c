@@ -11,7 +11,6 @@
 #include <string.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
-#include <linux/time64.h>
 #include <api/fs/fs.h>
 #include <subcmd/parse-options.h>
 #include "debug.h"
@@ -20,10 +19,11 @@
 #include "start.h"
 
 /*
- * The new name, and the new settings of events as they were typed; NULL or 0 if not given.
- * @text is the complete new filter.
+ * The request, and the new name and settings of events as they were typed; NULL or 0 if not
+ * given. @text is the complete new filter.
  */
 struct persistent_change {
+	struct perf_persistent_set set;
 	const char	*name;
 	const char	*event;
 	const char	*filter;
@@ -34,47 +34,39 @@ struct persistent_change {
 	char		*text;
 };
 
-static int change__check_options(const struct persistent_change *change)
+/* Returns 0, or a negative error after printing a message. */
+static int persistent_change__parse(struct persistent_change *change)
 {
 	int nr_filters = !!change->filter + !!change->add_filter + change->drop_filter;
+	struct perf_persistent_set *set = &change->set;
+
+	set->period = change->period ?: change->freq;
+	if (nr_filters)
+		set->flags |= PERF_PERSISTENT_SET_FILTER;
+	if (set->period)
+		set->flags |= PERF_PERSISTENT_SET_PERIOD;
+	if (change->name)
+		set->flags |= PERF_PERSISTENT_SET_NAME;
+	set->name = (u64)(unsigned long)change->name;
 
 	if (nr_filters > 1)
 		pr_err("cannot use more than one of --filter, --add-filter and --drop-filter\n");
 	else if (change->period && change->freq)
 		pr_err("cannot use --period with --freq\n");
-	else if (change->event && !nr_filters && !change->period && !change->freq)
+	else if (change->event && !nr_filters && !set->period)
 		pr_err("--event %s: use it with --filter, --add-filter, --drop-filter, --period or --freq\n",
 		       change->event);
 	else if (!*(change->filter ?: change->add_filter ?: "text"))
 		pr_err("the filter is empty: use --drop-filter to remove one\n");
 	else
-		return 0;
+		return change->name ? persistent_spec__check_name("--name ", change->name) : 0;
 	return -EINVAL;
 }
 
-/* Returns 0, or a negative error after printing a message. */
-static int persistent_change__parse(struct persistent_change *change,
-				    struct perf_persistent_set *set)
+static bool change__is_for(const struct persistent_change *change, struct persistent_info *info,
+			   u32 nr)
 {
-	int err = change__check_options(change);
-
-	if (!err && change->name) {
-		set->flags |= PERF_PERSISTENT_SET_NAME;
-		set->name = (u64)(unsigned long)change->name;
-		err = persistent_spec__check_name("--name ", change->name);
-	}
-	if (change->filter || change->add_filter || change->drop_filter)
-		set->flags |= PERF_PERSISTENT_SET_FILTER;
-	if (change->period || change->freq)
-		set->flags |= PERF_PERSISTENT_SET_PERIOD;
-	set->period = change->period ?: change->freq;
-	return err;
-}
-
-static bool member__is_chosen(struct persistent_info *info, u32 nr,
-			      const struct perf_persistent_set *set)
-{
-	return info->members[nr].known && (!set->member || set->member == nr + 1);
+	return info->members[nr].known && (!change->set.member || change->set.member == nr + 1);
 }
 
 static bool member__is_tracepoint(struct persistent_info *info, u32 nr)
@@ -99,15 +91,14 @@ static bool member__samples_each(struct persistent_info *info, u32 nr)
 
 /* The kernel takes the number as a frequency or a period, as the event was opened. */
 static int change__check_period(const struct persistent_change *change,
-				struct persistent_info *info,
-				const struct perf_persistent_set *set)
+				struct persistent_info *info)
 {
 	bool found = false;
 
 	for (u32 i = 0; i < info->nr_members; i++) {
 		struct perf_event_attr *attr = &info->members[i].attr;
 
-		if (!member__is_chosen(info, i, set) || !attr->sample_period ||
+		if (!change__is_for(change, info, i) || !attr->sample_period ||
 		    persistent_info__is_side_band(info, i) || member__samples_each(info, i))
 			continue;
 		found = true;
@@ -115,7 +106,7 @@ static int change__check_period(const struct persistent_change *change,
 			continue;
 		pr_err("'%s' was started with a %s: use --%s%s\n", info->members[i].label,
 		       attr->freq ? "frequency" : "period", attr->freq ? "freq" : "period",
-		       set->member ? "" : ", or choose another event with --event");
+		       change->event ? "" : ", or choose another event with --event");
 		return -EINVAL;
 	}
 	if (found)
@@ -128,11 +119,10 @@ static int change__check_period(const struct persistent_change *change,
 }
 
 static int change__check_filter(const struct persistent_change *change,
-				struct persistent_info *info,
-				const struct perf_persistent_set *set)
+				struct persistent_info *info)
 {
 	for (u32 i = 0; i < info->nr_members; i++) {
-		if (member__is_chosen(info, i, set) && member__is_tracepoint(info, i))
+		if (change__is_for(change, info, i) && member__is_tracepoint(info, i))
 			return 0;
 	}
 	if (change->event)
@@ -144,8 +134,8 @@ static int change__check_filter(const struct persistent_change *change,
 }
 
 /* Find the common filter of all chosen events. A truncated one is not the same filter. */
-static int change__find_filter(struct persistent_info *info,
-			       const struct perf_persistent_set *set, char *old)
+static int change__find_filter(const struct persistent_change *change,
+			       struct persistent_info *info, char *old)
 {
 	struct persistent_answer answer;
 	bool found = false;
@@ -154,7 +144,7 @@ static int change__find_filter(struct persistent_info *info,
 	for (int i = 0; i < info->nr; i++) {
 		u32 member = info->instances[i].member;
 
-		if (!member__is_chosen(info, member, set) || !member__is_tracepoint(info, member))
+		if (!change__is_for(change, info, member) || !member__is_tracepoint(info, member))
 			continue;
 		err = persistent__ask(info->id, info->instances[i].instance, &answer);
 		if (err == -ENOENT)
@@ -167,7 +157,7 @@ static int change__find_filter(struct persistent_info *info,
 		if (found && strcmp(old, answer.filter)) {
 			pr_err("--add-filter: the current filters differ: \"%s\" and \"%s\"; %s\n",
 			       persistent__printable(old), persistent__printable(answer.filter),
-			       set->member ? "use --filter" : "choose one event with --event");
+			       change->event ? "use --filter" : "choose one event with --event");
 			return -EINVAL;
 		}
 		strlcpy(old, answer.filter, sizeof(answer.filter));
@@ -176,11 +166,10 @@ static int change__find_filter(struct persistent_info *info,
 	return 0;
 }
 
-static int change__add_filter(struct persistent_change *change, struct persistent_info *info,
-			      const struct perf_persistent_set *set)
+static int change__add_filter(struct persistent_change *change, struct persistent_info *info)
 {
 	char old[PERSISTENT_FILTER_MAX] = "";
-	int err = change__find_filter(info, set, old);
+	int err = change__find_filter(change, info, old);
 
 	if (!err && asprintf(&change->text, old[0] ? "(%s) && (%s)" : "%s%s", old,
 			     change->add_filter) < 0) {
@@ -191,9 +180,9 @@ static int change__add_filter(struct persistent_change *change, struct persisten
 	return err;
 }
 
-static int change__fill(struct persistent_change *change, struct persistent_info *info,
-			struct perf_persistent_set *set)
+static int change__fill(struct persistent_change *change, struct persistent_info *info)
 {
+	struct perf_persistent_set *set = &change->set;
 	int member, err = 0;
 
 	if (change->event) {
@@ -203,13 +192,13 @@ static int change__fill(struct persistent_change *change, struct persistent_info
 		set->member = member + 1;
 	}
 	if (set->flags & PERF_PERSISTENT_SET_PERIOD)
-		err = change__check_period(change, info, set);
+		err = change__check_period(change, info);
 	if (err || !(set->flags & PERF_PERSISTENT_SET_FILTER))
 		return err;
 
-	err = change__check_filter(change, info, set);
+	err = change__check_filter(change, info);
 	if (!err && change->add_filter)
-		err = change__add_filter(change, info, set);
+		err = change__add_filter(change, info);
 	set->filter = (u64)(unsigned long)(change->text ?: change->filter ?: "");
 	return err;
 }
@@ -218,20 +207,19 @@ static int change__fill(struct persistent_change *change, struct persistent_info
  * Fill in the request. A period, a frequency or an added filter requires reading the
  * session. Returns 0, or a negative error after printing a message.
  */
-static int persistent_change__apply(struct persistent_change *change, u32 id,
-				    struct perf_persistent_set *set)
+static int persistent_change__apply(struct persistent_change *change, u32 id)
 {
-	bool reads = set->flags & PERF_PERSISTENT_SET_PERIOD || change->add_filter;
+	bool reads = change->set.flags & PERF_PERSISTENT_SET_PERIOD || change->add_filter;
 	struct persistent_info info;
 	int err;
 
-	if (!(set->flags & (PERF_PERSISTENT_SET_PERIOD | PERF_PERSISTENT_SET_FILTER)))
+	if (!(change->set.flags & (PERF_PERSISTENT_SET_PERIOD | PERF_PERSISTENT_SET_FILTER)))
 		return 0;
 
 	err = reads ? persistent_info__init(&info, id) : persistent_info__init_control(&info, id);
 	if (err)
 		return persistent__error("change", id, info.name, reads ? 'r' : 'w', err);
-	err = change__fill(change, &info, set);
+	err = change__fill(change, &info);
 	persistent_info__exit(&info);
 	return err;
 }
@@ -247,24 +235,18 @@ static int set__parse_setting(const struct option *opt, const char *str, int uns
 }
 
 /* Why the kernel rejects a value that was typed; NULL if unknown */
-static const char *set__why_invalid(const struct perf_persistent_set *set,
-				    const struct persistent_change *change, char *buf, size_t size)
+static const char *change__why_invalid(const struct persistent_change *change, char *buf,
+				       size_t size)
 {
 	const char *filter = change->filter ?: change->add_filter;
-	u64 max_ttl = persistent__max_ttl();
 	int max_rate = INT_MAX;
 
 	sysctl__read_int("kernel/perf_event_max_sample_rate", &max_rate);
-	/* perf checked the value: the kernel rejects it only without CAP_PERFMON. */
-	if (set->flags & PERF_PERSISTENT_SET_TTL && set->ttl > max_ttl)
-		scnprintf(buf, size,
-			  "without CAP_PERFMON the ttl is at most %llus (kernel.perf_event_persistent_max_ttl)",
-			  (unsigned long long)(max_ttl / NSEC_PER_SEC));
-	else if (change->freq > (u64)max_rate)
+	if (change->freq > (u64)max_rate)
 		scnprintf(buf, size,
 			  "the frequency is at most %d (kernel.perf_event_max_sample_rate)",
 			  max_rate);
-	else if (set->flags & PERF_PERSISTENT_SET_MARK)
+	else if (change->set.flags & PERF_PERSISTENT_SET_MARK)
 		scnprintf(buf, size,
 			  "use 1 to %d bytes of text without tabs, newlines or other control characters",
 			  PERF_PERSISTENT_MARK_MAX - 1);
@@ -279,11 +261,11 @@ static const char *set__why_invalid(const struct perf_persistent_set *set,
 	return buf;
 }
 
-static const char *set__strerror(u32 id, const struct perf_persistent_set *set,
-				 const struct persistent_change *change, int err,
-				 char *buf, size_t size)
+static const char *change__strerror(const struct persistent_change *change, u32 id, int err,
+				    char *buf, size_t size)
 {
-	const char *why = err == -EINVAL ? set__why_invalid(set, change, buf, size) : NULL;
+	const char *why = err == -EINVAL ? change__why_invalid(change, buf, size) : NULL;
+	u32 flags = change->set.flags;
 	bool refused;
 
 	if (why)
@@ -294,51 +276,50 @@ static const char *set__strerror(u32 id, const struct perf_persistent_set *set,
 		return buf;
 	}
 	refused = err == -EPERM || err == -EACCES;
-	if (refused && set->flags & PERF_PERSISTENT_SET_UID)
+	if (refused && flags & PERF_PERSISTENT_SET_UID)
 		return "a new owner needs CAP_PERFMON";
-	if (refused && set->flags & PERF_PERSISTENT_SET_GID)
+	if (refused && flags & PERF_PERSISTENT_SET_GID)
 		return "needs CAP_PERFMON; without it the owner can choose one of their own groups";
-	if (refused && set->flags & PERF_PERSISTENT_SET_MODE)
+	if (refused && flags & PERF_PERSISTENT_SET_MODE)
 		return "a new mode needs CAP_PERFMON, or ownership of a session started without it";
 	return persistent__strerror(id, 'w', err, buf, size);
 }
 
-static int set__run(const char *str, struct perf_persistent_set *set,
-		    struct persistent_change *change, const char *verb, const char *done)
+static int set__run(const char *str, struct persistent_change *change, const char *verb,
+		    const char *done)
 {
 	char name[PERF_PERSISTENT_NAME_MAX], buf[STRERR_BUFSIZE];
 	int err, id = persistent__find(str);
 
 	if (id < 0)
 		return id;
-	err = persistent_change__apply(change, id, set);
+	err = persistent_change__apply(change, id);
 	if (err)
 		return err;
 
-	err = persistent__set_session(id, set);
+	err = persistent__set_session(id, &change->set);
 	if (err)
 		pr_err("cannot %s session '%s': %s\n", verb, str,
-		       set__strerror(id, set, change, err, buf, sizeof(buf)));
+		       change__strerror(change, id, err, buf, sizeof(buf)));
 	else
 		printf("%s: id %d %s\n", persistent__name(id, name) ?: str, id, done);
-	if (!err && set->flags & PERF_PERSISTENT_SET_TTL)
-		persistent__warn_limited(id, set->ttl);
+	if (!err && change->set.flags & PERF_PERSISTENT_SET_TTL)
+		persistent__warn_limited(id, change->set.ttl);
 	return err;
 }
 
 int persistent_cmd__set(int argc, const char **argv, const char * const usage[])
 {
 	struct persistent_change change = {};
-	struct perf_persistent_set set = {};
 	const struct option options[] = {
 		OPT_STRING(0, "name", &change.name, "name", "new name"),
-		OPT_CALLBACK(0, "ttl", &set, "time",
+		OPT_CALLBACK(0, "ttl", &change.set, "time",
 			     "time to live from now on, e.g. 90s, 15m, 2h, or none",
 			     set__parse_setting),
-		OPT_CALLBACK(0, "mode", &set, "mode", "access mode in octal, e.g. 0640",
+		OPT_CALLBACK(0, "mode", &change.set, "mode", "access mode in octal, e.g. 0640",
 			     set__parse_setting),
-		OPT_CALLBACK(0, "owner", &set, "user", "new owner", set__parse_setting),
-		OPT_CALLBACK(0, "group", &set, "group", "new group", set__parse_setting),
+		OPT_CALLBACK(0, "owner", &change.set, "user", "new owner", set__parse_setting),
+		OPT_CALLBACK(0, "group", &change.set, "group", "new group", set__parse_setting),
 		OPT_STRING(0, "event", &change.event, "event",
 			   "event whose filter, period or frequency to set, by name or number"),
 		OPT_STRING(0, "filter", &change.filter, "filter", "new filter of tracepoints"),
@@ -357,20 +338,19 @@ int persistent_cmd__set(int argc, const char **argv, const char * const usage[])
 	if (argc != 1)
 		usage_with_options_msg(usage, options, "name one session");
 
-	err = persistent_change__parse(&change, &set);
+	err = persistent_change__parse(&change);
 	if (err)
 		return err;
-	if (!set.flags)
+	if (!change.set.flags)
 		usage_with_options_msg(usage, options, "nothing to set");
-	err = set__run(argv[0], &set, &change, "change", "changed");
+	err = set__run(argv[0], &change, "change", "changed");
 	free(change.text);
 	return err;
 }
 
 int persistent_cmd__mark(int argc, const char **argv, const char * const usage[])
 {
-	struct perf_persistent_set set = { .flags = PERF_PERSISTENT_SET_MARK };
-	struct persistent_change none = {};
+	struct persistent_change change = { .set.flags = PERF_PERSISTENT_SET_MARK };
 	const struct option options[] = {
 		OPT_END()
 	};
@@ -380,6 +360,6 @@ int persistent_cmd__mark(int argc, const char **argv, const char * const usage[]
 		usage_with_options_msg(usage, options,
 				       "name one session, and quote a text with spaces");
 
-	set.mark = (u64)(unsigned long)argv[1];
-	return set__run(argv[0], &set, &none, "mark", "marked");
+	change.set.mark = (u64)(unsigned long)argv[1];
+	return set__run(argv[0], &change, "mark", "marked");
 }

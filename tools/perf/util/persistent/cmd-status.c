@@ -28,11 +28,8 @@
 
 #define STATE_MAGIC	"perf-persistent-status 1"
 
-struct status_options {
-	const char	*log;
-	const char	*state;
-	bool		json;
-};
+static const char *status_log, *status_state;
+static bool status_json;
 
 /*
  * @nr_buffers: number of buffers for samples; all but @nr_overwrite of them can be full
@@ -117,8 +114,7 @@ static int status__ask_buffers(struct persistent_status *status)
 	if (!persistent__number(status->id, "buffer_bytes"))
 		return 0;
 
-	err = persistent__check_buffer(status->id) ?:
-	      persistent_reader__open(&reader, status->id) ?:
+	err = persistent_reader__open(&reader, status->id) ?:
 	      status__look_into(status, &reader);
 	persistent_reader__close(&reader);
 	return err;
@@ -185,34 +181,18 @@ static int status__store_state(const struct persistent_status *status, const cha
 	return err ? status__state_error(path, strerror(-err)) : 0;
 }
 
-static int status__ask_files(struct persistent_status *status, const struct status_options *options)
-{
-	char session[64];
-	int err = 0;
-
-	if (options->log || options->state)
-		err = persistent_log__session(status->id, session, sizeof(session));
-	if (!err && options->log)
-		err = persistent_log__status(&status->log, options->log, session);
-	if (!err && options->state)
-		err = status__ask_state(status, options->state, session);
-	/* Instances that left the session took their losses with them. */
-	status->asked = min(status->asked, status->lost);
-	return err;
-}
-
 /* Locks the state if the session can be read. Returns 0, or a negative error after a message. */
-static int status__ask(struct persistent_status *status, const struct status_options *options,
-		       u32 id, int *lock)
+static int status__ask(struct persistent_status *status, u32 id, int *lock)
 {
 	struct persistent_info info;
+	char session[64];
 	int err = persistent_info__init(&info, id);
 
 	*status = (struct persistent_status) { .id = id };
 	/* Others may lose and report samples before the lock is taken: ask once more after it. */
-	if (!err && options->state) {
+	if (!err && status_state) {
 		persistent_info__exit(&info);
-		*lock = status__lock_state(options->state);
+		*lock = status__lock_state(status_state);
 		err = persistent_info__init(&info, id);
 	}
 	if (err)
@@ -220,7 +200,17 @@ static int status__ask(struct persistent_status *status, const struct status_opt
 	snprintf(status->name, sizeof(status->name), "%s", info.name);
 	status__count(status, &info);
 	persistent_info__exit(&info);
-	return status__ask_buffers(status) ?: status__ask_files(status, options);
+
+	err = status__ask_buffers(status);
+	if (!err && (status_log || status_state))
+		err = persistent_log__session(id, session, sizeof(session));
+	if (!err && status_log)
+		err = persistent_log__status(&status->log, status_log, session);
+	if (!err && status_state)
+		err = status__ask_state(status, status_state, session);
+	/* Instances that left the session took their losses with them. */
+	status->asked = min(status->asked, status->lost);
+	return err;
 }
 
 static void status__print_log(const struct persistent_log *log)
@@ -239,8 +229,7 @@ static void status__print_log(const struct persistent_log *log)
 		printf("  log overrun:  no\n");
 }
 
-static void status__print(const struct persistent_status *status,
-			  const struct status_options *options)
+static void status__print(const struct persistent_status *status)
 {
 	u64 lost = status->lost - status->asked;
 
@@ -259,12 +248,11 @@ static void status__print(const struct persistent_status *status,
 		printf("  overrun:      yes, %" PRIu64 " samples lost\n", lost);
 	else
 		printf("  overrun:      no\n");
-	if (options->log)
+	if (status_log)
 		status__print_log(&status->log);
 }
 
-static void json__status(struct json_out *out, const struct persistent_status *status,
-			 const struct status_options *options)
+static void json__status(struct json_out *out, const struct persistent_status *status)
 {
 	const u64 *values = status->log.values;
 	char buf[STRERR_BUFSIZE];
@@ -280,8 +268,8 @@ static void json__status(struct json_out *out, const struct persistent_status *s
 	json_out__bool(out, "overrun", status->lost != status->asked);
 	json_out__number(out, "overrun-lost", status->lost - status->asked);
 	json_out__number(out, "lost", status->lost);
-	if (options->log) {
-		json_out__string(out, "log", options->log);
+	if (status_log) {
+		json_out__string(out, "log", status_log);
 		json_out__number(out, "log-bytes", status->log.size);
 		json_out__bool(out, "flushing", status->log.locked);
 		if (values[LOG_ERROR])
@@ -294,7 +282,7 @@ static void json__status(struct json_out *out, const struct persistent_status *s
 	json_out__end(out, '}');
 }
 
-static int status__run(int argc, const char **argv, const struct status_options *options)
+static int status__run(int argc, const char **argv)
 {
 	struct json_out out = { .fp = stdout };
 	struct persistent_status status;
@@ -304,24 +292,24 @@ static int status__run(int argc, const char **argv, const struct status_options 
 	if (nr < 0)
 		return nr;
 
-	if (options->json)
+	if (status_json)
 		json_out__begin(&out, NULL, '[');
 	for (int i = 0; i < nr; i++) {
-		int ret = status__ask(&status, options, ids[i], &lock);
+		int ret = status__ask(&status, ids[i], &lock);
 
 		err = ret ?: err;
 		if (ret)
 			continue;
-		if (options->json)
-			json__status(&out, &status, options);
+		if (status_json)
+			json__status(&out, &status);
 		else
-			status__print(&status, options);
+			status__print(&status);
 	}
-	if (options->json)
+	if (status_json)
 		json_out__end(&out, ']');
 	free(ids);
-	if (!err && options->state)
-		err = status__store_state(&status, options->state);
+	if (!err && status_state)
+		err = status__store_state(&status, status_state);
 	if (lock >= 0)
 		close(lock);
 	return err;
@@ -329,21 +317,20 @@ static int status__run(int argc, const char **argv, const struct status_options 
 
 int persistent_cmd__status(int argc, const char **argv, const char * const usage[])
 {
-	struct status_options status = {};
 	const struct option options[] = {
-		OPT_STRING('i', "input", &status.log, "log", "the log of the session"),
-		OPT_STRING(0, "state", &status.state, "file",
+		OPT_STRING('i', "input", &status_log, "log", "the log of the session"),
+		OPT_STRING(0, "state", &status_state, "file",
 			   "report losses since the last status with this file"),
-		OPT_BOOLEAN('j', "json", &status.json, "print JSON"),
+		OPT_BOOLEAN('j', "json", &status_json, "print JSON"),
 		OPT_END()
 	};
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	if (!argc)
 		usage_with_options_msg(usage, options, "name a session");
-	if (argc > 1 && (status.log || status.state)) {
-		pr_err("%s can only be used with one session\n", status.log ? "-i" : "--state");
+	if (argc > 1 && (status_log || status_state)) {
+		pr_err("%s can only be used with one session\n", status_log ? "-i" : "--state");
 		return -EINVAL;
 	}
-	return status__run(argc, argv, &status);
+	return status__run(argc, argv);
 }

@@ -23,10 +23,12 @@
 #define MAX_COUNTERS	64
 
 /*
- * Not pinned, so that the event gets a counter only if one is free; and not in guests,
- * which could not have the PMU meanwhile.
+ * Returns how many more events get a counter on the CPU, or a negative error. Opens events
+ * one by one until one gets no counter, and closes them again. They are not pinned, so that
+ * they get a counter only if one is free; and not in guests, which could not have the PMU
+ * meanwhile.
  */
-static int counter__open(struct perf_pmu *pmu, int cpu)
+static int pmu__count_free(struct perf_pmu *pmu, int cpu)
 {
 	struct perf_event_attr attr = {
 		.type	       = PERF_TYPE_HARDWARE,
@@ -35,29 +37,17 @@ static int counter__open(struct perf_pmu *pmu, int cpu)
 		.read_format   = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
 		.exclude_guest = 1,
 	};
-	int fd;
-
-	if (perf_pmus__supports_extended_type())
-		attr.config |= (u64)pmu->type << PERF_PMU_TYPE_SHIFT;
-	fd = sys_perf_event_open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
-/*
- * Returns how many more events get a counter on the CPU, or a negative error. Opens events
- * one by one until one gets no counter, and closes them again.
- */
-static int pmu__count_free(struct perf_pmu *pmu, int cpu)
-{
 	int fds[MAX_COUNTERS], nr = 0, err = 0;
 	bool runs = true;
 
+	if (perf_pmus__supports_extended_type())
+		attr.config |= (u64)pmu->type << PERF_PMU_TYPE_SHIFT;
 	while (runs && nr < MAX_COUNTERS) {
 		struct { u64 value, enabled, running; } count = {};
-		int fd = counter__open(pmu, cpu);
+		int fd = sys_perf_event_open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 		if (fd < 0) {
-			err = fd;
+			err = -errno;
 			break;
 		}
 		/* The event had a counter at once if it ran all the time that it was enabled. */

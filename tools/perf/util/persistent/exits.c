@@ -83,17 +83,6 @@ struct persistent_exits {
 	bool				incomplete;
 };
 
-static int persistent_exits__check(struct persistent_info *info)
-{
-	for (u32 i = 0; i < info->nr_members; i++) {
-		if (info->members[i].attr.inherit_stat)
-			return 0;
-	}
-	pr_err("%s, id %u, does not have per-task counts: start it with 'perf record --persistent=NAME -s' and -p, -t or a command\n",
-	       info->name, info->id);
-	return -ENODATA;
-}
-
 /* Rows */
 
 static struct exit_row *exit_row__new(struct persistent_exits *exits, struct thread *thread)
@@ -312,10 +301,13 @@ static int persistent_exits__process_all(struct persistent_exits *exits)
 
 /* The counts of targets */
 
-/* Before Linux 7.3 no record is written when a child ends: it would count for its target. */
-static int persistent_exits__check_children(struct persistent_exits *exits)
+/*
+ * The count of a target includes those of its children. Before Linux 7.3 no record is written
+ * when a child ends: it would count for its target.
+ */
+static int persistent_exits__take_off_children(struct persistent_exits *exits)
 {
-	int told = 0, untold = 0;
+	int nr = evlist__nr_entries(exits->reader.evlist), told = 0, untold = 0;
 
 	for (int i = 0; i < exits->nr_rows; i++) {
 		struct exit_row *row = exits->rows[i];
@@ -323,6 +315,8 @@ static int persistent_exits__check_children(struct persistent_exits *exits)
 		told += row->child;
 		untold += !row->child &&
 			  !persistent_exits__target(exits, thread__tid(row->thread));
+		for (int idx = 0; row->target && idx < nr; idx++)
+			exit_count__take_off(&row->target->counts[idx], &row->counts[idx]);
 	}
 	if (untold && !told && !exits->incomplete) {
 		pr_err("%s, id %u: this kernel does not record per-task counts, which need Linux 7.3\n",
@@ -333,36 +327,17 @@ static int persistent_exits__check_children(struct persistent_exits *exits)
 	return 0;
 }
 
-static void persistent_exits__take_off_children(struct persistent_exits *exits)
-{
-	int nr = evlist__nr_entries(exits->reader.evlist);
-
-	for (int i = 0; i < exits->nr_rows; i++) {
-		struct exit_row *row = exits->rows[i];
-
-		for (int idx = 0; row->target && idx < nr; idx++)
-			exit_count__take_off(&row->target->counts[idx], &row->counts[idx]);
-	}
-}
-
-/* The last task with this tid that has no record, or NULL */
-static struct exit_row *persistent_exits__find_row(struct persistent_exits *exits, pid_t tid)
-{
-	for (int i = exits->nr_rows - 1; i >= 0; i--) {
-		struct exit_row *row = exits->rows[i];
-
-		if (!row->child && thread__tid(row->thread) == tid)
-			return row;
-	}
-	return NULL;
-}
-
 static int persistent_exits__add_target(struct persistent_exits *exits, struct exit_row *target)
 {
 	pid_t pid = thread__pid(target->thread), tid = thread__tid(target->thread);
-	struct exit_row *row = persistent_exits__find_row(exits, tid);
 	int nr = evlist__nr_entries(exits->reader.evlist);
+	struct exit_row *row = NULL;
 
+	/* The last task with this tid that has no record */
+	for (int i = 0; i < exits->nr_rows; i++) {
+		if (!exits->rows[i]->child && thread__tid(exits->rows[i]->thread) == tid)
+			row = exits->rows[i];
+	}
 	if (target->goes_on) {
 		exits->waiting |= !!row;
 		return 0;
@@ -381,6 +356,7 @@ static int persistent_exits__add_target(struct persistent_exits *exits, struct e
  */
 static int persistent_exits__read(struct persistent_exits *exits, u32 id)
 {
+	bool has_counts = false;
 	int err;
 
 	*exits = (struct persistent_exits) {};
@@ -388,12 +364,15 @@ static int persistent_exits__read(struct persistent_exits *exits, u32 id)
 	if (err)
 		return persistent__error("read", id, exits->info.name, 'r', err);
 
-	err = persistent_exits__check(&exits->info);
-	if (err)
-		return err;
+	for (u32 i = 0; i < exits->info.nr_members; i++)
+		has_counts |= exits->info.members[i].attr.inherit_stat;
+	if (!has_counts) {
+		pr_err("%s, id %u, does not have per-task counts: start it with 'perf record --persistent=NAME -s' and -p, -t or a command\n",
+		       exits->info.name, id);
+		return -ENODATA;
+	}
 	machines__init(&exits->machines);
-	err = persistent__check_buffer(id) ?:
-	      persistent_reader__open(&exits->reader, id) ?:
+	err = persistent_reader__open(&exits->reader, id) ?:
 	      persistent_reader__read(&exits->reader);
 	if (err)
 		return err;
@@ -402,10 +381,7 @@ static int persistent_exits__read(struct persistent_exits *exits, u32 id)
 	if (err)
 		return err;
 	persistent_reader__find_horizon(&exits->reader);
-	err = persistent_exits__process_all(exits) ?: persistent_exits__check_children(exits);
-	if (err)
-		return err;
-	persistent_exits__take_off_children(exits);
+	err = persistent_exits__process_all(exits) ?: persistent_exits__take_off_children(exits);
 	for (int i = 0; i < perf_thread_map__nr(exits->threads) && !err; i++) {
 		if (exits->targets[i])
 			err = persistent_exits__add_target(exits, exits->targets[i]);
@@ -455,10 +431,13 @@ static void exit_count__print(const struct exit_count *count, struct evsel *evse
 	printf(" %*s", max(COUNT_WIDTH, (int)strlen(evsel__name(evsel))), text);
 }
 
-static void persistent_exits__print_rows(struct persistent_exits *exits)
+static void persistent_exits__print(struct persistent_exits *exits)
 {
 	struct evsel *evsel;
 
+	printf("%s, id %u, started %.3f seconds ago, tasks that have ended: %d\n\n",
+	       exits->info.name, exits->info.id,
+	       (double)exits->info.query.age / NSEC_PER_SEC, exits->nr_rows);
 	printf("%7s %7s  %-15s", "PID", "TID", "COMM");
 	evlist__for_each_entry(exits->reader.evlist, evsel) {
 		if (evsel->core.attr.inherit_stat)
@@ -480,6 +459,7 @@ static void persistent_exits__print_rows(struct persistent_exits *exits)
 		printf("\n");
 	}
 	printf("\n");
+	fflush(stdout);
 }
 
 /* Print losses to stderr, also with JSON: nothing is missing silently. */
@@ -488,7 +468,7 @@ static void persistent_exits__print_losses(struct persistent_exits *exits)
 	if (exits->lost)
 		fprintf(stderr, "[ dropped, buffer full: %llu records, so counts are missing ]\n",
 			(unsigned long long)exits->lost);
-	persistent_reader__print_horizon(&exits->reader, stderr);
+	persistent_reader__print_losses(&exits->reader, /*lost=*/0);
 	if (exits->waiting)
 		fprintf(stderr,
 			"[ tasks with running children are counted once their children have exited ]\n");
@@ -496,16 +476,6 @@ static void persistent_exits__print_losses(struct persistent_exits *exits)
 		fprintf(stderr,
 			"[ no counts for the initial tasks of %s: counts of some children are missing ]\n",
 			exits->info.name);
-}
-
-static void persistent_exits__print(struct persistent_exits *exits)
-{
-	printf("%s, id %u, started %.3f seconds ago, tasks that have ended: %d\n\n",
-	       exits->info.name, exits->info.id,
-	       (double)exits->info.query.age / NSEC_PER_SEC, exits->nr_rows);
-	persistent_exits__print_rows(exits);
-	fflush(stdout);
-	persistent_exits__print_losses(exits);
 }
 
 /* JSON */
@@ -528,26 +498,10 @@ static void exit_count__json(const struct exit_count *count, struct evsel *evsel
 	json_out__end(out, '}');
 }
 
-static void persistent_exits__json_row(struct persistent_exits *exits, struct exit_row *row,
-				       struct json_out *out)
+static void persistent_exits__json(struct persistent_exits *exits, struct json_out *out)
 {
 	struct evsel *evsel;
 
-	json_out__begin(out, NULL, '{');
-	json_out__number(out, "pid", thread__pid(row->thread));
-	json_out__number(out, "tid", thread__tid(row->thread));
-	json_out__string(out, "comm", thread__comm_str(row->thread));
-	json_out__begin(out, "counts", '[');
-	evlist__for_each_entry(exits->reader.evlist, evsel) {
-		if (evsel->core.attr.inherit_stat)
-			exit_count__json(&row->counts[evsel->core.idx], evsel, out);
-	}
-	json_out__end(out, ']');
-	json_out__end(out, '}');
-}
-
-static void persistent_exits__json(struct persistent_exits *exits, struct json_out *out)
-{
 	json_out__begin(out, NULL, '{');
 	json_out__string(out, "name", exits->info.name);
 	json_out__number(out, "id", exits->info.id);
@@ -557,11 +511,23 @@ static void persistent_exits__json(struct persistent_exits *exits, struct json_o
 			 evlist__persistent_lost(exits->reader.evlist, true));
 	json_out__number(out, "overwritten-bytes", exits->reader.older_bytes);
 	json_out__begin(out, "exits", '[');
-	for (int i = 0; i < exits->nr_rows; i++)
-		persistent_exits__json_row(exits, exits->rows[i], out);
+	for (int i = 0; i < exits->nr_rows; i++) {
+		struct exit_row *row = exits->rows[i];
+
+		json_out__begin(out, NULL, '{');
+		json_out__number(out, "pid", thread__pid(row->thread));
+		json_out__number(out, "tid", thread__tid(row->thread));
+		json_out__string(out, "comm", thread__comm_str(row->thread));
+		json_out__begin(out, "counts", '[');
+		evlist__for_each_entry(exits->reader.evlist, evsel) {
+			if (evsel->core.attr.inherit_stat)
+				exit_count__json(&row->counts[evsel->core.idx], evsel, out);
+		}
+		json_out__end(out, ']');
+		json_out__end(out, '}');
+	}
 	json_out__end(out, ']');
 	json_out__end(out, '}');
-	persistent_exits__print_losses(exits);
 }
 
 /* Returns 0, or a negative error after printing a message. */
@@ -574,6 +540,8 @@ int persistent_exits__show(u32 id, struct json_out *json)
 		persistent_exits__json(&exits, json);
 	else if (!err)
 		persistent_exits__print(&exits);
+	if (!err)
+		persistent_exits__print_losses(&exits);
 	persistent_exits__exit(&exits);
 	return err;
 }

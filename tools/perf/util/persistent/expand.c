@@ -145,21 +145,6 @@ bool evlist__has_only_persistent(struct evlist *evlist)
 	return !evlist__empty(evlist);
 }
 
-/*
- * Refuse options that shape events, unless there are ordinary events that they apply to,
- * and options that @never apply to sessions.
- */
-static int evlist__check_running(struct evlist *evlist, const struct option *options,
-				 const char * const *shaping, const char * const *never)
-{
-	const char *with = "running sessions";
-	int err = persistent__check_options(options, never, /*allowed=*/false, with);
-
-	if (!err && evlist__has_only_persistent(evlist))
-		err = persistent__check_options(options, shaping, /*allowed=*/false, with);
-	return err;
-}
-
 /* "session 'web", "sessions 'web,db" without the final quote */
 void evlist__fprintf_sessions(struct evlist *evlist, FILE *fp)
 {
@@ -214,14 +199,16 @@ static int evlist__expand_all(struct evlist *evlist, struct target *target,
 }
 
 /*
- * Replace the evsel that names a session by evsels of all its members, and check the options.
- * With @opts, which are adapted, for records: side-band is included. Returns how many there
- * are, or a negative error.
+ * Replace the evsel that names a session by evsels of all its members. Refuse options that shape
+ * events, unless there are ordinary events that they apply to, and options that @never apply to
+ * sessions. With @opts, which are adapted, for records: side-band is included. Returns how many
+ * there are, or a negative error.
  */
 int evlist__expand_persistent(struct evlist *evlist, struct target *target,
 			      struct record_opts *opts, const struct option *options,
 			      const char * const *shaping, const char * const *never)
 {
+	const char *with = "running sessions";
 	struct persistent_reader *reader;
 	struct persistent_choice choice;
 	int nr;
@@ -246,31 +233,13 @@ int evlist__expand_persistent(struct evlist *evlist, struct target *target,
 	/* A command only determines how long to read; it is not the target. */
 	if (evlist__has_only_persistent(evlist) && target__none(target))
 		target->system_wide = true;
-	if (evlist__check_running(evlist, options, shaping, never))
+	if (persistent__check_options(options, never, /*allowed=*/false, with) ||
+	    (evlist__has_only_persistent(evlist) &&
+	     persistent__check_options(options, shaping, /*allowed=*/false, with)))
 		return -EINVAL;
 	if (opts)
 		evlist__set_persistent_opts(evlist, opts);
 	return nr;
-}
-
-/* Returns 0, or a negative error after naming the session that cannot be consumed. */
-int evlist__check_consume(struct evlist *evlist)
-{
-	struct evsel *evsel;
-
-	evlist__for_each_entry(evlist, evsel) {
-		const struct persistent_member *member = evsel->persistent;
-
-		if (member && member->flags & PERF_PERSISTENT_OVERWRITE)
-			pr_err("--consume is for discard sessions: %s, id %u, overwrites the oldest records\n",
-			       member->name, member->id);
-		else if (member && member->in_part)
-			pr_err("--consume takes all records of a buffer: leave out -p, -t and instance=\n");
-		else
-			continue;
-		return -EINVAL;
-	}
-	return 0;
 }
 
 /*

@@ -14,6 +14,7 @@
 #include <internal/evlist.h>
 #include <internal/lib.h>
 #include <sys/mman.h>
+#include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
 #include "mmap.h"
@@ -45,32 +46,26 @@ static struct persistent_buffer *fdarray__persistent(struct fdarray *pollfd, int
 }
 
 /*
- * The timeout for poll(): @timeout, or the time until the next buffer has to be looked
- * into if that is shorter
+ * Like fdarray__poll(), but only until the next buffer has to be looked into. An attached event
+ * does not poll HUP: a buffer without writers, which a read finds, is not looked into any more.
  */
-int evlist__poll_timeout(struct evlist *evlist, struct fdarray *pollfd, int timeout)
+int evlist__poll_fds(struct evlist *evlist, struct fdarray *pollfd, int timeout)
 {
-	for (int i = 0; i < pollfd->nr && evlist__follows_persistent(evlist); i++) {
-		struct persistent_buffer *buffer = fdarray__persistent(pollfd, i);
+	int ret, nr = evlist__follows_persistent(evlist) ? pollfd->nr : 0;
+	struct persistent_buffer *buffer;
 
+	for (int i = 0; i < nr; i++) {
+		buffer = fdarray__persistent(pollfd, i);
 		if (buffer && (timeout < 0 || buffer->period < timeout))
 			timeout = buffer->period;
 	}
-	return timeout;
-}
-
-/*
- * Called before the array is filtered: an attached event does not poll HUP. A buffer without
- * writers, which a read finds, is not looked into any more.
- */
-void evlist__hang_up_ended(struct evlist *evlist, struct fdarray *pollfd)
-{
-	for (int i = 0; i < pollfd->nr && evlist__follows_persistent(evlist); i++) {
-		struct persistent_buffer *buffer = fdarray__persistent(pollfd, i);
-
+	ret = fdarray__poll(pollfd, timeout);
+	for (int i = 0; i < nr; i++) {
+		buffer = fdarray__persistent(pollfd, i);
 		if (buffer && buffer->ended)
 			pollfd->entries[i].revents |= POLLHUP;
 	}
+	return ret;
 }
 
 /* "session web, id 1, has ended", for each that has; returns the length */
@@ -212,41 +207,6 @@ static int evlist__poll_persistent(struct evlist *evlist, struct mmap *first)
 	return 0;
 }
 
-/* With --history, names are known only for records later than the oldest side-band. */
-static int persistent_reader__begin(struct persistent_reader *reader)
-{
-	int err;
-
-	if (!reader->history) {
-		persistent_reader__skip(reader);
-		return 0;
-	}
-
-	err = persistent_reader__read(reader);
-	if (err)
-		return err;
-
-	persistent_reader__find_horizon(reader);
-	persistent_reader__for_each(reader, buffer)
-		buffer->pending = true;
-	return 0;
-}
-
-/* Do not count losses from before this reader began. */
-static int evlist__base_persistent_lost(struct evlist *evlist)
-{
-	u64 lost;
-	int err;
-
-	evlist__for_each_persistent(evlist, it) {
-		err = evsel__persistent_lost_records(it.evsel, it.idx, it.thread, &lost);
-		if (err)
-			return err;
-		it.instance->base_lost += lost;
-	}
-	return 0;
-}
-
 /*
  * Find the buffers before the maps are counted; evlist__mmap_persistent() sets the maps up
  * once they are allocated.
@@ -254,6 +214,7 @@ static int evlist__base_persistent_lost(struct evlist *evlist)
 int evlist__find_persistent_buffers(struct evlist *evlist)
 {
 	struct persistent_reader *reader = evlist__persistent(evlist);
+	u64 lost;
 	int err;
 
 	if (!reader)
@@ -261,11 +222,29 @@ int evlist__find_persistent_buffers(struct evlist *evlist)
 
 	/* A consumer waits for the one before it, which reports losses of that time. */
 	err = persistent_reader__init(reader, evlist);
-	if (!err && !reader->history)
-		err = evlist__base_persistent_lost(evlist);
-	err = err ?: persistent_reader__begin(reader);
-	evlist__core(evlist)->nr_reopened_mmaps = err ? 0 : reader->nr;
-	return err;
+	if (err)
+		return err;
+
+	if (reader->history) {
+		err = persistent_reader__read(reader);
+		if (err)
+			return err;
+		/* Names are known only for records later than the oldest side-band. */
+		persistent_reader__find_horizon(reader);
+		persistent_reader__for_each(reader, buffer)
+			buffer->pending = true;
+	} else {
+		/* Do not count losses from before this reader began. */
+		evlist__for_each_persistent(evlist, it) {
+			err = evsel__persistent_lost_records(it.evsel, it.idx, it.thread, &lost);
+			if (err)
+				return err;
+			it.instance->base_lost += lost;
+		}
+		persistent_reader__skip(reader);
+	}
+	evlist__core(evlist)->nr_reopened_mmaps = reader->nr;
+	return 0;
 }
 
 int evlist__mmap_persistent(struct evlist *evlist, struct mmap_params *mp)
@@ -287,10 +266,10 @@ int evlist__mmap_persistent(struct evlist *evlist, struct mmap_params *mp)
 }
 
 /* Report overwritten and dropped records separately. */
-void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp)
+void evlist__print_persistent_loss(struct evlist *evlist)
 {
 	struct persistent_reader *reader = evlist__persistent(evlist);
-	unsigned long long bytes = 0, lost, left_out = 0;
+	unsigned long long bytes = 0, left_out = 0;
 
 	if (!reader)
 		return;
@@ -300,17 +279,12 @@ void evlist__print_persistent_loss(struct evlist *evlist, FILE *fp)
 		left_out += buffer->consumes ? buffer->left_out : 0;
 	}
 
-	lost = evlist__persistent_lost(evlist, false);
 	if (bytes)
-		fprintf(fp, "[ records overwritten before they could be read: %llu bytes ]\n",
-			bytes);
-	if (lost)
-		fprintf(fp, "[ dropped, buffer full: %llu samples ]\n", lost);
+		pr_info("[ records overwritten before they could be read: %llu bytes ]\n", bytes);
 	if (left_out)
-		fprintf(fp,
-			"[ left out: %llu records of processes that were added meanwhile, or dropped ]\n",
+		pr_info("[ left out: %llu records of processes that were added meanwhile, or dropped ]\n",
 			left_out);
-	persistent_reader__print_horizon(reader, fp);
+	persistent_reader__print_losses(reader, evlist__persistent_lost(evlist, false));
 }
 
 void evlist__exit_persistent(struct evlist *evlist)

@@ -80,7 +80,6 @@ int persistent_types__add_names(const struct persistent_types *types, char sep,
 				struct strbuf *sb);
 bool persistent_types__have_cpu_pmu(const struct persistent_types *types);
 int persistent__add_name(struct strbuf *sb, u32 type, u64 config);
-int persistent__types(u32 id, char sep, struct strbuf *sb);
 char *persistent__fit_events(const char *events, int width);
 bool persistent__is_cpu_pmu(u32 type);
 char *persistent__describe(const char *name);

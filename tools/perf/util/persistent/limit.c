@@ -19,15 +19,6 @@ static bool evlist__keeps_since(struct evlist *evlist, union perf_event *event, 
 	       persistent_event__time(evlist, event) >= since;
 }
 
-static void persistent_reader__keep_since(struct persistent_reader *reader, u64 since)
-{
-	persistent_reader__for_each(reader, buffer) {
-		if (!buffer->side_band)
-			reader->left_out += persistent_buffer__keep(buffer, evlist__keeps_since,
-								    since);
-	}
-}
-
 struct persistent_sizes {
 	struct persistent_size {
 		u64	time;
@@ -47,25 +38,6 @@ static u64 persistent_buffer__time(struct persistent_buffer *buffer, union perf_
 	return persistent_event__time(buffer->evlist, event) ?: before + 1;
 }
 
-static void persistent_sizes__add(struct persistent_sizes *sizes, struct persistent_buffer *buffer,
-				  bool all)
-{
-	u64 time = 0;
-
-	persistent_buffer__for_each(buffer, event) {
-		if (!all && event->header.type != PERF_RECORD_SAMPLE) {
-			sizes->others += event->header.size;
-			continue;
-		}
-		time = all ? persistent_buffer__time(buffer, event, time) :
-			     persistent_event__time(buffer->evlist, event);
-		sizes->samples[sizes->nr++] = (struct persistent_size) {
-			.time = time,
-			.size = event->header.size,
-		};
-	}
-}
-
 /* Sizes of samples, or of @all records */
 static int persistent_sizes__init(struct persistent_sizes *sizes, struct persistent_reader *reader,
 				  bool all)
@@ -82,8 +54,22 @@ static int persistent_sizes__init(struct persistent_sizes *sizes, struct persist
 	};
 	if (!sizes->samples)
 		return -ENOMEM;
-	persistent_reader__for_each(reader, buffer)
-		persistent_sizes__add(sizes, buffer, all);
+	persistent_reader__for_each(reader, buffer) {
+		u64 time = 0;
+
+		persistent_buffer__for_each(buffer, event) {
+			if (!all && event->header.type != PERF_RECORD_SAMPLE) {
+				sizes->others += event->header.size;
+				continue;
+			}
+			time = all ? persistent_buffer__time(buffer, event, time) :
+				     persistent_event__time(buffer->evlist, event);
+			sizes->samples[sizes->nr++] = (struct persistent_size) {
+				.time = time,
+				.size = event->header.size,
+			};
+		}
+	}
 	return 0;
 }
 
@@ -126,8 +112,11 @@ int persistent_reader__keep_newest(struct persistent_reader *reader, u64 ns, u64
 		if (total > size)
 			since = max(since, sizes.samples[i].time + 1);
 	}
-	if (!err && since)
-		persistent_reader__keep_since(reader, since);
+	persistent_reader__for_each(reader, buffer) {
+		if (!err && since && !buffer->side_band)
+			reader->left_out += persistent_buffer__keep(buffer, evlist__keeps_since,
+								    since);
+	}
 	free(sizes.samples);
 	return err;
 }

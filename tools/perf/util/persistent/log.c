@@ -162,12 +162,22 @@ int persistent_file__replace(const char *path, const char *text, mode_t mode)
 	return err;
 }
 
-static int persistent_log__write_pos(struct persistent_log *log)
+/*
+ * All that was written so far is complete from now on. Only the records are synced: after a
+ * crash, PATH.pos is of a previous boot, and no use.
+ */
+int persistent_log__commit(struct persistent_log *log)
 {
+	off_t size = lseek(log->fd, 0, SEEK_CUR);
 	struct strbuf sb = STRBUF_INIT;
-	int err = strbuf_addf(&sb, LOG_MAGIC "\nsize %" PRIu64 "\nsession %s\n", log->size,
-			      log->session);
+	int err;
 
+	if (size < 0 || fsync(log->fd))
+		return persistent_log__error(log, "cannot write", errno);
+
+	log->size = size;
+	err = strbuf_addf(&sb, LOG_MAGIC "\nsize %" PRIu64 "\nsession %s\n", log->size,
+			  log->session);
 	for (int i = 0; i < LOG_VALUES && !err; i++)
 		err = strbuf_addf(&sb, "%c 0 %" PRIu64 "\n", log_values[i], log->values[i]);
 	for (int i = 0; i < log->nr_marks && !err; i++)
@@ -176,23 +186,6 @@ static int persistent_log__write_pos(struct persistent_log *log)
 	if (!err)
 		err = persistent_file__replace(log->pos_path, sb.buf, 0600);
 	strbuf_release(&sb);
-	return err;
-}
-
-/*
- * All that was written so far is complete from now on. Only the records are synced: after a
- * crash, PATH.pos is of a previous boot, and no use.
- */
-int persistent_log__commit(struct persistent_log *log)
-{
-	off_t size = lseek(log->fd, 0, SEEK_CUR);
-	int err;
-
-	if (size < 0 || fsync(log->fd))
-		return persistent_log__error(log, "cannot write", errno);
-
-	log->size = size;
-	err = persistent_log__write_pos(log);
 	return err ? persistent_log__error(log, "cannot write the state of", -err) : 0;
 }
 

@@ -78,24 +78,16 @@ static int place__cmp(const void *a, const void *b)
 	       l->info.pid - r->info.pid ?: (int)l->info.instance - (int)r->info.instance;
 }
 
-static int set__open(struct persistent_set *set, u32 instance)
-{
-	enum rlimit_action limit = NO_CHANGE;
-	int fd;
-
-	do {
-		fd = persistent__open(set->member.id, instance);
-	} while (fd == -EMFILE && rlimit__increase_nofile(&limit));
-	return fd;
-}
-
 /* Returns -ENOENT if the instance was dropped since it was listed. */
 static int set__ask(struct persistent_set *set, struct persistent_place *place)
 {
+	enum rlimit_action limit = NO_CHANGE;
 	struct persistent_answer answer;
 	int err;
 
-	place->fd = set__open(set, place->info.instance);
+	do {
+		place->fd = persistent__open(set->member.id, place->info.instance);
+	} while (place->fd == -EMFILE && rlimit__increase_nofile(&limit));
 	if (place->fd < 0)
 		return place->fd;
 	err = persistent__ask_fd(place->fd, set->member.id, &answer);
@@ -355,19 +347,6 @@ static struct evsel *set__new_evsel(struct persistent_set *set, int from, int to
 	return evsel;
 }
 
-/* A sibling follows its leader, in the same cgroup. */
-static void evsel__join_group(struct evsel *evsel, struct evsel **leader)
-{
-	u32 flags = evsel->persistent->flags;
-
-	if (flags & PERF_PERSISTENT_GROUP_LEADER) {
-		*leader = evsel;
-	} else if (*leader && flags & PERF_PERSISTENT_GROUP_SIBLING) {
-		evsel->core.leader = &(*leader)->core;
-		(*leader)->core.nr_members++;
-	}
-}
-
 static int set__add_evsels(struct persistent_set *set, struct evlist *evlist)
 {
 	struct evsel *evsel, *leader = NULL;
@@ -379,12 +358,18 @@ static int set__add_evsels(struct persistent_set *set, struct evlist *evlist)
 		to = set__end_of_evsel(set, from);
 		if (!set->side_band && persistent__is_side_band(attr->type, attr->config))
 			continue;
-		if (from && strcmp(set->places[from].cgroup, set->places[from - 1].cgroup))
-			leader = NULL;
 		evsel = set__new_evsel(set, from, to, evlist__nr_entries(evlist));
 		if (!evsel)
 			return -ENOMEM;
-		evsel__join_group(evsel, &leader);
+		/* A sibling follows its leader, in the same cgroup. */
+		if (from && strcmp(set->places[from].cgroup, set->places[from - 1].cgroup))
+			leader = NULL;
+		if (evsel->persistent->flags & PERF_PERSISTENT_GROUP_LEADER) {
+			leader = evsel;
+		} else if (leader && evsel->persistent->flags & PERF_PERSISTENT_GROUP_SIBLING) {
+			evsel->core.leader = &leader->core;
+			leader->core.nr_members++;
+		}
 		evlist__add(evlist, evsel);
 		added++;
 	}

@@ -339,26 +339,20 @@ static void persistent_output__note_samples(struct persistent_output *output,
 	evlist__set_last_sample_time(evlist, last);
 }
 
-/* Report progress every second, but not to a pipe: its reader does that. */
-static void persistent_output__tell(struct persistent_output *output, u64 total)
-{
-	u64 now = rdclock();
-
-	if (quiet || output->data.is_pipe || now < output->told + NSEC_PER_SEC)
-		return;
-	output->told = now;
-	fprintf(stderr, "[ perf persistent dump: %.3f of %.3f MB written ]\n",
-		output->bytes / 1048576.0, total / 1048576.0);
-}
-
-/* Write in pieces, to report progress in between. */
+/* Write in pieces. Report progress every second, but not to a pipe: its reader does that. */
 static int persistent_output__put_buffer(struct persistent_output *output,
 					 struct persistent_buffer *buffer, u64 total)
 {
 	int err = 0;
 
 	for (u64 pos = 0; pos < buffer->len && !err; pos += PIECE) {
-		persistent_output__tell(output, total);
+		u64 now = rdclock();
+
+		if (!quiet && !output->data.is_pipe && now >= output->told + NSEC_PER_SEC) {
+			output->told = now;
+			fprintf(stderr, "[ perf persistent dump: %.3f of %.3f MB written ]\n",
+				output->bytes / 1048576.0, total / 1048576.0);
+		}
 		err = persistent_output__put(output, buffer->data + pos,
 					     min_t(u64, buffer->len - pos, PIECE));
 	}

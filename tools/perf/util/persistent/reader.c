@@ -153,8 +153,10 @@ int persistent_reader__open(struct persistent_reader *reader, u32 id)
 {
 	const struct persistent_choice all = { .instance = PERSISTENT_ALL, .side_band = true };
 	struct target target = { .system_wide = true };
-	int err;
+	int err = persistent__check_buffer(id);
 
+	if (err)
+		return err;
 	reader->evlist = evlist__new();
 	if (!reader->evlist)
 		return -ENOMEM;
@@ -286,15 +288,17 @@ void persistent_reader__find_horizon(struct persistent_reader *reader)
 	}
 }
 
-void persistent_side_band__print_lost(u64 lost, FILE *fp)
+void persistent__print_dropped(u64 samples, u64 side_band)
 {
-	if (lost)
-		fprintf(fp,
-			"[ dropped, buffer full: %llu side-band records, so some tasks have no name and no symbols ]\n",
-			(unsigned long long)lost);
+	if (samples)
+		pr_info("[ dropped, buffer full: %llu samples ]\n", (unsigned long long)samples);
+	if (side_band)
+		pr_info("[ dropped, buffer full: %llu side-band records, so some tasks have no name and no symbols ]\n",
+			(unsigned long long)side_band);
 }
 
-void persistent_reader__print_horizon(struct persistent_reader *reader, FILE *fp)
+/* @lost: dropped samples, if they are to be reported */
+void persistent_reader__print_losses(struct persistent_reader *reader, u64 lost)
 {
 	unsigned long secs = reader->horizon / NSEC_PER_SEC;
 	unsigned long usecs = reader->horizon % NSEC_PER_SEC / NSEC_PER_USEC;
@@ -303,16 +307,16 @@ void persistent_reader__print_horizon(struct persistent_reader *reader, FILE *fp
 	persistent_reader__for_each(reader, buffer)
 		consumed += buffer->consumed_bytes;
 	if (reader->older_bytes)
-		fprintf(fp, "[ older records were overwritten: %llu bytes ]\n",
+		pr_info("[ older records were overwritten: %llu bytes ]\n",
 			(unsigned long long)reader->older_bytes);
 	if (consumed)
-		fprintf(fp, "[ already flushed or consumed: %llu bytes ]\n",
+		pr_info("[ already flushed or consumed: %llu bytes ]\n",
 			(unsigned long long)consumed);
-	persistent_side_band__print_lost(evlist__persistent_lost(reader->evlist, true), fp);
+	persistent__print_dropped(lost, evlist__persistent_lost(reader->evlist, true));
 	if (!reader->horizon)
 		return;
-	fprintf(fp, "[ names of tasks that ended before %lu.%06lu are lost", secs, usecs);
+	pr_info("[ names of tasks that ended before %lu.%06lu are lost", secs, usecs);
 	if (reader->early_samples)
-		fprintf(fp, ", %llu samples are older", (unsigned long long)reader->early_samples);
-	fprintf(fp, " ]\n");
+		pr_info(", %llu samples are older", (unsigned long long)reader->early_samples);
+	pr_info(" ]\n");
 }

@@ -3,7 +3,6 @@
 #define __PERF_PERSISTENT_READER_H
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <linux/types.h>
 #include "buffer.h"
 
@@ -45,8 +44,8 @@ int persistent_reader__read(struct persistent_reader *reader);
 void persistent_reader__make_room(struct persistent_reader *reader);
 void persistent_reader__skip(struct persistent_reader *reader);
 void persistent_reader__find_horizon(struct persistent_reader *reader);
-void persistent_reader__print_horizon(struct persistent_reader *reader, FILE *fp);
-void persistent_side_band__print_lost(u64 lost, FILE *fp);
+void persistent_reader__print_losses(struct persistent_reader *reader, u64 lost);
+void persistent__print_dropped(u64 samples, u64 side_band);
 u64 persistent_event__time(struct evlist *evlist, union perf_event *event);
 struct persistent_buffer *persistent_reader__find(struct persistent_reader *reader, u64 id);
 

@@ -202,28 +202,23 @@ static int persistent__why_gone(u32 id)
 	return err ?: -ENOENT;
 }
 
-/* Shift the mode by this to get the bits that apply to the caller. */
-static unsigned int persistent__mode_shift(u32 id)
-{
-	gid_t gid = persistent__number(id, "gid");
-
-	if (persistent__number(id, "uid") == geteuid())
-		return 6;
-	return gid == getegid() || group_member(gid) ? 3 : 0;
-}
-
 /* If the mode grants the right, the caller lacks the right to open the events. */
 static const char *persistent__why_refused(u32 id, char right, char *buf, size_t size)
 {
-	unsigned int bit = right == 'r' ? 4 : right == 'w' ? 2 : 1, shift, mode;
+	unsigned int bit = right == 'r' ? 4 : right == 'w' ? 2 : 1, shift = 0, mode;
 	char owner[64], name[PERF_PERSISTENT_NAME_MAX];
+	gid_t gid = persistent__number(id, "gid");
 	bool has;
 
 	if (!persistent__name(id, name))
 		return "it has ended";
 
+	/* The bits that apply to the caller */
+	if (persistent__number(id, "uid") == geteuid())
+		shift = 6;
+	else if (gid == getegid() || group_member(gid))
+		shift = 3;
 	mode = persistent__number(id, "mode");
-	shift = persistent__mode_shift(id);
 	has = mode >> shift & (bit == 1 ? 3 : bit);
 	persistent__owner(id, owner, sizeof(owner));
 	if (has && shift == 6)
@@ -253,6 +248,8 @@ const char *persistent__strerror(u32 id, char right, int err, char *buf, size_t 
 							     "it has ended";
 	case -EBUSY:
 		return "another process consumes its buffers (flush, perf record --consume)";
+	case -EBADMSG:
+		return "its consumer left invalid positions or records";
 	case -EALREADY:
 		return "all its tasks have exited";
 	case -EMFILE:
@@ -300,21 +297,10 @@ int persistent__find_name(const char *name)
 	return sscanf(buf, "id=%x", &id) == 1 ? (int)id : -ENOENT;
 }
 
-/* Without CAP_PERFMON the kernel prefixes the name with the owner's uid. */
-static int persistent__find_own_name(const char *name)
-{
-	char prefixed[sizeof("u4294967295-") + PERF_PERSISTENT_NAME_MAX];
-
-	snprintf(prefixed, sizeof(prefixed), "u%u-%.*s", geteuid(), PERF_PERSISTENT_NAME_MAX - 1,
-		 name);
-	/* A name that is too long with the prefix cannot exist. */
-	return persistent__valid_name(prefixed) ? persistent__find_name(prefixed) : -ENOENT;
-}
-
 /* Returns the id of a session with this name or id, or a negative error; prints no message. */
-static int persistent__lookup(const char *str)
+int persistent__lookup(const char *str)
 {
-	char name[PERF_PERSISTENT_NAME_MAX];
+	char name[sizeof("u4294967295-") + PERF_PERSISTENT_NAME_MAX];
 	u32 id;
 	int err;
 
@@ -324,12 +310,14 @@ static int persistent__lookup(const char *str)
 		return persistent__name(id, name) ? (int)id : -ENOENT;
 	}
 	err = persistent__find_name(str);
-	return err == -ENOENT ? persistent__find_own_name(str) : err;
-}
+	if (err != -ENOENT)
+		return err;
 
-bool persistent__exists(const char *str)
-{
-	return persistent__lookup(str) > 0;
+	/* Without CAP_PERFMON the kernel prefixes the name with the owner's uid. */
+	snprintf(name, sizeof(name), "u%u-%s", geteuid(), str);
+	err = persistent__find_name(name);
+	/* A name that is too long with the prefix cannot exist. */
+	return err == -EINVAL ? -ENOENT : err;
 }
 
 /*
@@ -421,6 +409,28 @@ int persistent__choose(int argc, const char **argv, u32 **ids, int *err)
 			(*ids)[nr++] = id;
 	}
 	return nr;
+}
+
+/*
+ * Call @fn for each chosen session, and go on after an error. It returns 1 if it did something,
+ * 0 if there was nothing to do, or a negative error after printing a message.
+ */
+int persistent__each(int argc, const char **argv, int (*fn)(u32 id, void *arg), void *arg,
+		     int *done)
+{
+	u32 *ids;
+	int err, nr = persistent__choose(argc, argv, &ids, &err);
+
+	if (nr < 0)
+		return nr;
+	for (int i = 0; i < nr; i++) {
+		int ret = fn(ids[i], arg);
+
+		err = min(ret, 0) ?: err;
+		*done += ret > 0;
+	}
+	free(ids);
+	return err;
 }
 
 /*

@@ -31,9 +31,11 @@ struct option;
  */
 int persistent__type(void);
 bool persistent__valid_name(const char *name);
-bool persistent__exists(const char *str);
+int persistent__lookup(const char *str);
 int persistent__find(const char *str);
 int persistent__choose(int argc, const char **argv, u32 **ids, int *err);
+int persistent__each(int argc, const char **argv, int (*fn)(u32 id, void *arg), void *arg,
+		     int *done);
 int persistent__value(u32 id, const char *file, char *buf, size_t size);
 u64 persistent__number(u32 id, const char *file);
 const char *persistent__name(u32 id, char name[PERF_PERSISTENT_NAME_MAX]);
@@ -76,6 +78,7 @@ int persistent__check_options(const struct option *options, const char * const *
 			      bool allowed, const char *with);
 
 /* Parsers of settings that the user types */
+u64 persistent__max_ttl(void);
 u64 persistent__parse_time(const char *str);
 u64 persistent__parse_bytes(const char *str);
 bool persistent__parse_number(const char *str, int base, u32 max, u32 *nr);

@@ -119,35 +119,30 @@ static struct perf_counts_values *evsel__task_count(struct evsel *evsel, int cpu
 	return perf_counts(evsel->counts, cpu_map_idx, thread);
 }
 
-static void evsel__share_thread_times(struct evsel *evsel, int thread)
-{
-	int nr_cpus = perf_cpu_map__nr(evsel->core.cpus);
-	struct persistent_times times = {};
-	struct perf_counts_values *count;
-
-	for (int idx = 0; idx < nr_cpus; idx++) {
-		count = evsel__task_count(evsel, idx, thread);
-		if (count)
-			persistent_times__add(&times, count->ena, count->run);
-	}
-	/* Times on CPUs that were not chosen are unknown. */
-	if (evsel->persistent->some_cpus)
-		times.ena = 0;
-
-	for (int idx = 0; idx < nr_cpus; idx++) {
-		count = evsel__task_count(evsel, idx, thread);
-		if (count)
-			persistent_times__share(&times, count);
-	}
-}
-
 /* For perf stat, after all counts of an interval were read and before they are scaled */
 void evsel__share_persistent_times(struct evsel *evsel)
 {
+	int nr_cpus = evsel__nr_cpus(evsel);
+	struct perf_counts_values *count;
+
 	for (int i = 0; i < perf_thread_map__nr(evsel->core.threads); i++) {
-		for (int idx = 0; idx < evsel__nr_cpus(evsel); idx++)
+		struct persistent_times times = {};
+
+		for (int idx = 0; idx < nr_cpus; idx++) {
 			evsel__compute_deltas(evsel, idx, i, perf_counts(evsel->counts, idx, i));
-		evsel__share_thread_times(evsel, i);
+			count = evsel__task_count(evsel, idx, i);
+			if (count)
+				persistent_times__add(&times, count->ena, count->run);
+		}
+		/* Times on CPUs that were not chosen are unknown. */
+		if (evsel->persistent->some_cpus)
+			times.ena = 0;
+
+		for (int idx = 0; idx < nr_cpus; idx++) {
+			count = evsel__task_count(evsel, idx, i);
+			if (count)
+				persistent_times__share(&times, count);
+		}
 	}
 }
 
@@ -226,12 +221,23 @@ static const char *evsel__scnprintf_session(struct evsel *evsel, char *buf, size
 	return buf;
 }
 
-/* All records go to one file, which has one clock and one place for the id. */
-static int evlist__check_persistent(struct evlist *evlist)
+/*
+ * Before records are read, make sure that the event of each can be found in the same way. All
+ * go to one file, which has one clock and one place for the id.
+ */
+int evlist__identify_persistent(struct evlist *evlist)
 {
 	struct evsel *evsel, *first = evlist__first(evlist);
 	char name[256], first_name[256];
 	const char *what = NULL;
+	int err;
+
+	evlist__for_each_entry(evlist, evsel) {
+		err = evsel->persistent ? evsel__add_persistent_ids(evlist, evsel) : 0;
+		if (err)
+			return err;
+	}
+	evlist__set_id_pos(evlist);
 
 	evlist__for_each_entry(evlist, evsel) {
 		if (evsel->core.attr.use_clockid != first->core.attr.use_clockid ||
@@ -249,21 +255,6 @@ static int evlist__check_persistent(struct evlist *evlist)
 		}
 	}
 	return 0;
-}
-
-/* Before records are read, make sure that the event of each can be found in the same way. */
-int evlist__identify_persistent(struct evlist *evlist)
-{
-	struct evsel *evsel;
-	int err;
-
-	evlist__for_each_entry(evlist, evsel) {
-		err = evsel->persistent ? evsel__add_persistent_ids(evlist, evsel) : 0;
-		if (err)
-			return err;
-	}
-	evlist__set_id_pos(evlist);
-	return evlist__check_persistent(evlist);
 }
 
 /* Whoever can read the common layout of tracepoints can read each format. */
@@ -299,13 +290,12 @@ static int evsel__check_format(struct evsel *evsel)
 int evlist__check_persistent_formats(struct evlist *evlist)
 {
 	struct evsel *evsel;
-	int err = 0;
 
 	evlist__for_each_entry(evlist, evsel) {
-		if (!err && evsel->persistent && evsel->core.attr.type == PERF_TYPE_TRACEPOINT)
-			err = evsel__check_format(evsel);
+		if (evsel->persistent && evsel->core.attr.type == PERF_TYPE_TRACEPOINT)
+			return evsel__check_format(evsel);
 	}
-	return err;
+	return 0;
 }
 
 /*

@@ -312,37 +312,12 @@ int persistent_start__open(struct persistent_start *start)
 	return err;
 }
 
-/* The maximum time to live for this user, in ns */
-u64 persistent__max_ttl(void)
-{
-	unsigned long long secs;
-
-	if (perf_cap__capable(CAP_PERFMON) ||
-	    filename__read_ull("/proc/sys/kernel/perf_event_persistent_max_ttl", &secs))
-		return UINT64_MAX;
-	return secs * NSEC_PER_SEC;
-}
-
 /* The time to live once the session is committed: as given, or the default */
 u64 persistent_start__ttl(struct persistent_start *start)
 {
 	u64 max = persistent__max_ttl();
 
 	return start->spec.set.ttl ?: max == UINT64_MAX ? 0 : max;
-}
-
-/* The kernel would report it only at the end of the set-up. */
-int persistent_start__check_ttl(struct persistent_start *start)
-{
-	u64 max = persistent__max_ttl();
-
-	if (start->spec.set.ttl <= max)
-		return 0;
-
-	pr_err("ttl=%llus: without CAP_PERFMON at most %llus (kernel.perf_event_persistent_max_ttl)\n",
-	       (unsigned long long)(start->spec.set.ttl / NSEC_PER_SEC),
-	       (unsigned long long)(max / NSEC_PER_SEC));
-	return -EINVAL;
 }
 
 /*

@@ -183,22 +183,11 @@ static void persistent_start__print_target(struct persistent_start *start)
 	}
 }
 
-static void persistent_start__print_access(const struct perf_persistent_set *set)
-{
-	char mode[PERSISTENT_MODE_SIZE], name[64];
-
-	if (set->flags & PERF_PERSISTENT_SET_MODE)
-		printf(", mode %s", persistent__mode(set->mode, mode));
-	if (set->flags & PERF_PERSISTENT_SET_GID)
-		printf(", group %s", persistent__group(set->gid, name, sizeof(name)));
-	if (set->flags & PERF_PERSISTENT_SET_UID)
-		printf(", owner %s", persistent__user(set->uid, name, sizeof(name)));
-}
-
 static void persistent_start__print_how(struct persistent_start *start)
 {
+	const struct perf_persistent_set *set = &start->spec.set;
+	char size[16], mode[PERSISTENT_MODE_SIZE], name[64];
 	u64 ttl = persistent_start__ttl(start);
-	char size[16];
 
 	unit_number__scnprintf(size, sizeof(size), start->buffer_bytes);
 	if (start->stat)
@@ -211,7 +200,12 @@ static void persistent_start__print_how(struct persistent_start *start)
 		printf(", disabled");
 	if (ttl)
 		printf(", ttl %llus", (unsigned long long)(ttl / NSEC_PER_SEC));
-	persistent_start__print_access(&start->spec.set);
+	if (set->flags & PERF_PERSISTENT_SET_MODE)
+		printf(", mode %s", persistent__mode(set->mode, mode));
+	if (set->flags & PERF_PERSISTENT_SET_GID)
+		printf(", group %s", persistent__group(set->gid, name, sizeof(name)));
+	if (set->flags & PERF_PERSISTENT_SET_UID)
+		printf(", owner %s", persistent__user(set->uid, name, sizeof(name)));
 	printf("\n");
 }
 
@@ -255,17 +249,6 @@ static int persistent_start__report(struct persistent_start *start)
 	}
 	persistent_start__print_hint(start, name);
 	return 0;
-}
-
-static int persistent_start__set_up(struct persistent_start *start)
-{
-	int err = persistent_start__check_ttl(start) ?:
-		  persistent_start__open(start) ?:
-		  persistent_start__detach(start) ?:
-		  persistent_start__begin(start);
-
-	/* Report the session before it stays. */
-	return err ?: persistent_start__report(start) ?: persistent_start__commit(start);
 }
 
 /*
@@ -346,7 +329,12 @@ static int persistent_start__run(struct persistent_start *start)
 	rlimit__increase_nofile(&limit);
 
 	persistent_start__block_signals(start, &old);
-	err = persistent_start__set_up(start);
+	/* Report the session before it stays. */
+	err = persistent_start__open(start) ?:
+	      persistent_start__detach(start) ?:
+	      persistent_start__begin(start) ?:
+	      persistent_start__report(start) ?:
+	      persistent_start__commit(start);
 	evlist__close(start->evlist);
 	if (!err && start->argv)
 		err = persistent_start__wait(start);

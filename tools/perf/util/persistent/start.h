@@ -68,9 +68,7 @@ static inline bool evsel__has_buffer(const struct evsel *evsel)
 	return evsel->core.attr.sample_period || evsel->core.attr.inherit_stat;
 }
 
-u64 persistent__max_ttl(void);
 int persistent_start__config(struct persistent_start *start);
-int persistent_start__check_ttl(struct persistent_start *start);
 int persistent_start__open(struct persistent_start *start);
 int persistent_start__detach(struct persistent_start *start);
 int persistent_start__renew(struct persistent_start *start);

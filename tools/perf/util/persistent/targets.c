@@ -48,21 +48,16 @@ bool target_processes__has(struct target_processes *processes, pid_t pid)
 }
 
 /* Returns the /proc directory of a task, or a negative error: -ESRCH if it has gone. */
-static int open_task(int dir, const char *path)
+static int open_task(int dir, const char *tasks, pid_t tid)
 {
-	int fd = openat(dir, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char path[32];
+	int fd;
 
+	snprintf(path, sizeof(path), "%s/%d", tasks, tid);
+	fd = openat(dir, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
 	return fd;
-}
-
-static int open_process(pid_t pid)
-{
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	return open_task(AT_FDCWD, path);
 }
 
 /* The directory is closed with the process or, on failure, here. */
@@ -88,7 +83,7 @@ int target_processes__add(struct target_processes *processes, pid_t pid)
 
 	if (target_processes__find(processes, pid))
 		return 0;
-	process.dir = open_process(pid);
+	process.dir = open_task(AT_FDCWD, "/proc", pid);
 	return process.dir < 0 ? process.dir : target_processes__append(processes, &process);
 }
 
@@ -111,15 +106,6 @@ static char task_state(int dir, pid_t *parent)
 	return end && sscanf(end, ") %c %d", &state, parent) == 2 ? state : 0;
 }
 
-/* Returns the /proc directory of a thread, or -ESRCH if the process has no such thread. */
-static int target_process__open_thread(struct target_process *process, pid_t tid)
-{
-	char path[32];
-
-	snprintf(path, sizeof(path), "task/%d", tid);
-	return open_task(process->dir, path);
-}
-
 /*
  * Whether a thread is a zombie, which it can be for ever: a main thread, or one that is
  * traced. What it started is seen when its process is looked at again, so it must be a
@@ -127,7 +113,7 @@ static int target_process__open_thread(struct target_process *process, pid_t tid
  */
 bool target_process__has_zombie(struct target_process *process, pid_t tid)
 {
-	int thread = target_process__open_thread(process, tid);
+	int thread = open_task(process->dir, "task", tid);
 	bool had_zombie = process->had_zombie;
 	pid_t parent;
 	char state = thread < 0 ? 0 : task_state(thread, &parent);
@@ -161,7 +147,7 @@ static int target_processes__add_child(struct target_processes *processes, pid_t
 	if (target_processes__find(processes, pid))
 		return 0;
 
-	process.dir = open_process(pid);
+	process.dir = open_task(AT_FDCWD, "/proc", pid);
 	if (process.dir < 0)
 		return process.dir == -ESRCH ? 0 : process.dir;
 	state = task_state(process.dir, &parent);
@@ -466,7 +452,7 @@ static void task_event__close(struct task_event *event)
 static int task_events__open(struct task_events *events, struct target_process *process,
 			     pid_t tid, ino_t *dir)
 {
-	int ret = TASK_ADDED, thread = target_process__open_thread(process, tid);
+	int ret = TASK_ADDED, thread = open_task(process->dir, "task", tid);
 	struct stat st;
 
 	for (int i = 0; i < events->nr; i++)

@@ -138,13 +138,6 @@ int persistent_types__add_names(const struct persistent_types *types, char sep, 
 	return err;
 }
 
-int persistent__types(u32 id, char sep, struct strbuf *sb)
-{
-	struct persistent_types types;
-
-	return persistent_types__read(&types, id) ?: persistent_types__add_names(&types, sep, sb);
-}
-
 /* Returns the length of the subsystem in a tracepoint's name, or 0. */
 static size_t event__subsystem(const char *event)
 {
@@ -237,19 +230,16 @@ bool persistent_types__have_cpu_pmu(const struct persistent_types *types)
 /* For perf list, which prints the name itself */
 char *persistent__describe(const char *name)
 {
+	struct strbuf names = STRBUF_INIT;
+	struct persistent_types types;
 	char owner[64], *text = NULL;
-	struct strbuf types;
-	int id;
+	int id = persistent__find_name(name);
 
-	id = persistent__find_name(name);
-	if (id < 0)
-		return NULL;
-
-	strbuf_init(&types, 0);
-	if (persistent__types(id, ' ', &types) ||
+	if (id > 0 && !persistent_types__read(&types, id) &&
+	    !persistent_types__add_names(&types, ' ', &names) &&
 	    asprintf(&text, "Session %d of %s: %s", id,
-		     persistent__owner(id, owner, sizeof(owner)), types.buf) < 0)
+		     persistent__owner(id, owner, sizeof(owner)), names.buf) < 0)
 		text = NULL;
-	strbuf_release(&types);
+	strbuf_release(&names);
 	return text;
 }

@@ -16,6 +16,7 @@
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <linux/time64.h>
+#include <api/fs/fs.h>
 #include <subcmd/parse-options.h>
 #include "cap.h"
 #include "debug.h"
@@ -117,15 +118,34 @@ bool persistent__parse_number(const char *str, int base, u32 max, u32 *nr)
 	return !*end && !errno && val <= max;
 }
 
+/* The maximum time to live for this user, in ns */
+u64 persistent__max_ttl(void)
+{
+	unsigned long long secs;
+
+	if (perf_cap__capable(CAP_PERFMON) ||
+	    filename__read_ull("/proc/sys/kernel/perf_event_persistent_max_ttl", &secs))
+		return UINT64_MAX;
+	return secs * NSEC_PER_SEC;
+}
+
 static const char *parse_ttl(struct perf_persistent_set *set, const char *str)
 {
+	static char limit[96];
+	u64 max = persistent__max_ttl();
+
 	set->ttl = 0;
 	/* Do not silently limit a session that was asked for without a limit. */
 	if (!strcmp(str, "none"))
 		return perf_cap__capable(CAP_PERFMON) ? NULL : "needs CAP_PERFMON";
 
 	set->ttl = persistent__parse_time(str);
-	return set->ttl ? NULL : "invalid ttl: use e.g. 90s, 15m, 2h";
+	if (!set->ttl)
+		return "invalid ttl: use e.g. 90s, 15m, 2h";
+	scnprintf(limit, sizeof(limit),
+		  "without CAP_PERFMON at most %llus (kernel.perf_event_persistent_max_ttl)",
+		  (unsigned long long)(max / NSEC_PER_SEC));
+	return set->ttl > max ? limit : NULL;
 }
 
 static const char *parse_mode(struct perf_persistent_set *set, const char *str)

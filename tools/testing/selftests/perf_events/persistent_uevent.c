@@ -8,6 +8,9 @@
 
 #include "persistent.h"
 
+/* Instead of the id of a session */
+#define ANY	0
+
 FIXTURE(uevent)
 {
 	struct registry		registry;
@@ -61,7 +64,7 @@ static bool is_about(const char *msg, int len, int id)
 	const char *path = variable(msg, len, "DEVPATH");
 
 	return subsystem && !strcmp(subsystem, "perf_persistent") &&
-	       path && atoi(strrchr(path, '/') + 1) == id;
+	       path && (id == ANY || atoi(strrchr(path, '/') + 1) == id);
 }
 
 /* Wait for the next uevent of a session; returns its action. */
@@ -105,6 +108,19 @@ TEST_F(uevent, life)
 	EXPECT_UEVENT(id, "change");
 	ASSERT_EQ(0, attach(fd));
 	EXPECT_UEVENT(id, "remove");
+}
+
+/* A DETACH that fails sends none, and uevents come in their order. */
+TEST_F(uevent, failed)
+{
+	int leader = event_open(&self->attr, -1, pin(0), -1, 0);
+	int sibling = event_open(&self->attr, -1, 0, leader, 0);
+	char name[PERF_PERSISTENT_NAME_MAX];
+
+	EXPECT_EQ(-EINVAL, detach(sibling));
+	snprintf(name, sizeof(name), "p%d", detach(leader));
+	EXPECT_UEVENT(ANY, "add");
+	EXPECT_STREQ(name, self->name);
 }
 
 /* A user cannot flood others with them. */
