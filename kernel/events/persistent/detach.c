@@ -270,16 +270,16 @@ static int try_detach(struct perf_event *event, const struct perf_persistent_det
 	if (!err) {
 		err = perf_persistent_may_change(session, right) ?:
 		      join_session(session, inst, &rb, d);
+		/* With the mutex, so that no other uevent of the session comes first. */
+		if (!err && !d->args.id)
+			perf_persistent_sysfs_announce(session, KOBJ_ADD);
 		mutex_unlock(&session->control);
 	}
 	if (!err)
 		retain_and_null_ptr(inst);
 	/* It has been created here. */
-	if (!d->args.id) {
-		if (!err)
-			perf_persistent_sysfs_announce(session, KOBJ_ADD);
+	if (!d->args.id)
 		perf_persistent_session_finish(session);
-	}
 
 	return err ?: id;
 }
