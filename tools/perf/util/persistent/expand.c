@@ -230,9 +230,14 @@ int evlist__expand_persistent(struct evlist *evlist, struct target *target,
 	if (!reader)
 		return -ENOMEM;
 	evlist__set_persistent(evlist, reader);
-	/* A command only determines how long to read; it is not the target. */
-	if (evlist__has_only_persistent(evlist) && target__none(target))
-		target->system_wide = true;
+	if (evlist__has_only_persistent(evlist)) {
+		/* A command only determines how long to read; it is not the target. */
+		if (target__none(target))
+			target->system_wide = true;
+		/* Both have chosen; do not warn that processes override CPUs. */
+		else if (target->pid || target->tid)
+			target->cpu_list = NULL;
+	}
 	if (persistent__check_options(options, never, /*allowed=*/false, with) ||
 	    (evlist__has_only_persistent(evlist) &&
 	     persistent__check_options(options, shaping, /*allowed=*/false, with)))
