@@ -218,17 +218,12 @@ static int join_session(struct perf_persistent_session *session,
 			const struct perf_persistent_detach *d)
 {
 	struct perf_event *event = inst->event;
-	u32 nr = session->next_instance;
-	int err = 0;
+	int err;
 
 	lockdep_assert_held(&session->control);
 
-	/* Entry 0 needs no memory, as it is alone. */
-	if (nr)
-		err = xa_reserve(&session->instances, nr, GFP_KERNEL_ACCOUNT);
-	err = err ?: detach_locked(session, inst, rb, d);
+	err = detach_locked(session, inst, rb, d);
 	if (err) {
-		xa_release(&session->instances, nr);
 		/*
 		 * This may free events that were redirected to the buffer. Meanwhile the
 		 * buffer is in use, for SET_OUTPUT and for another DETACH.

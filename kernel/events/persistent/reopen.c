@@ -38,7 +38,6 @@ static struct perf_event *get_event(struct perf_persistent_session *session, u64
 {
 	const struct perf_persistent_key key = { .task = task, .cpu = cpu };
 	u32 nr = config >> PERF_PERSISTENT_INSTANCE_SHIFT;
-	unsigned long first = nr ? nr - 1 : 0, last = nr ? nr - 1 : U32_MAX;
 	struct perf_persistent_instance *inst;
 
 	guard(mutex)(&perf_persistent_mutex);
@@ -46,8 +45,13 @@ static struct perf_event *get_event(struct perf_persistent_session *session, u64
 	if (!nr && !task && cpu == -1 && session->nr_instances > 1)
 		return ERR_PTR(-EINVAL);
 
-	inst = task || cpu != -1 ? perf_persistent_instance_lookup(session, &key) :
-				   xa_find(&session->instances, &first, last, XA_PRESENT);
+	if (task || cpu != -1) {
+		inst = perf_persistent_instance_lookup(session, &key);
+	} else {
+		inst = perf_persistent_instance_from(session, nr ? nr - 1 : 0);
+		if (inst && nr && inst->nr != nr - 1)
+			inst = NULL;
+	}
 	if (!inst)
 		return ERR_PTR(-ENOENT);
 
