@@ -38,7 +38,7 @@ REASONS = {
     REOPEN: "To check that the attr asks for nothing that a view cannot give takes about 330, and to "
             "check the rights about as much. The rest is to allocate the view's struct, and to look up "
             "the session and the instance.",
-    INSTANCE: "A sixth is to check the rights that opening an event takes, a seventh to allocate an "
+    INSTANCE: "A fifth is to check the rights that opening an event takes, a seventh to allocate an "
               "instance and a member before a lock is taken, and an eighth the two ioctl() calls as such. "
               "The rest are the locks of the session, of the context and of the registry, none of which is "
               "held around anything that may wait.",
@@ -55,12 +55,12 @@ REASONS = {
           "Sessions, views, rights, buffers, hotplug, QUERY, SET and sysfs take 2,000 to 4,000 each.",
     SNAPSHOT: "perf persistent dump is a process of its own: it spends more than a third of the time on "
               "/proc/kallsyms, which perf record has read before the signal.",
-    NEW_LINES: "A sixth are comments and a sixth are empty. Views have their own file operations, to "
-               "count, poll and hold for themselves (630); QUERY returns all that `list` shows (520); "
-               "DETACH and ATTACH undo everything after an error (510); sessions, members, instances and "
-               "names (670), rights (460), buffers that are charged to a user (310), SET with filters, "
-               "holds and clearing (770) and sysfs with uevents (340) have little in core.c to share. Two "
-               "headers are 610.",
+    NEW_LINES: "A fifth are comments and a sixth are empty. Views have their own file operations, to "
+               "count, poll and hold for themselves (550); QUERY returns all that `list` shows (490); "
+               "DETACH and ATTACH undo everything after an error (460); sessions, members and instances "
+               "(560), rights (500), reopening (230), buffers that are charged to a user (290), SET with "
+               "filters, holds and clearing (730) and sysfs with uevents (340) have little in core.c to "
+               "share. Two headers are 580.",
     OLD_LINES: "The ABI alone is 240, half of them comments. 360 in core.c are hooks, and checks and "
                "accounting that are moved into functions to share them with the registry. 190 in "
                "internal.h are declarations, inline hooks, and empty ones for a kernel without the "
