@@ -169,8 +169,8 @@ test_chosen() {
 	must perf record --history -e "persistent/$name/" -t $second -o "$dir/thread" true
 	must perf record --history -e "persistent/$name/" -p $second -o "$dir/ended" true
 	must_succeed "for process id '$second'" perf stat -e "persistent/$name/" -p $second true
-	must perf record --history -e "persistent/$name/" -p $second -C "$(cat /sys/devices/system/cpu/online)" \
-		-o "$dir/cpus" true
+	must perf record --history -e "persistent/$name/" -p $second \
+		-C "$(cat /sys/devices/system/cpu/online)" -o "$dir/cpus" true
 	grep -q overrid "$dir/out" && fail "CPUs beside a process: $(cat "$dir/out")"
 	for file in "$dir/process" "$dir/thread" "$dir/ended" "$dir/cpus"
 	do
