@@ -330,7 +330,7 @@ test_opened() {
 	change add_and_drop
 	for _ in $(seq 5)
 	do
-		must perf record -e "persistent/$name/" -o "$dir/opened" -- true
+		must perf record --no-bpf-event -e "persistent/$name/" -o "$dir/opened" -- true
 		must perf stat -e "persistent/$name/" -- true
 		must perf persistent read "$name"
 		must perf persistent dump -o "$dir/dumped" "$name"
@@ -363,7 +363,8 @@ test_replaced() {
 	change replace $idle
 	for _ in $(seq 10)
 	do
-		may_find_none perf record -e "persistent/$name/" -o "$dir/opened" -- true
+		may_find_none perf record --no-bpf-event -e "persistent/$name/" \
+			-o "$dir/opened" -- true
 		may_find_none perf stat -e "persistent/$name/" -- true
 		may_find_none perf persistent dump -o "$dir/dumped" "$name"
 		may_find_none perf persistent status "$name"

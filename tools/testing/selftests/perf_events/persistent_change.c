@@ -20,7 +20,7 @@
  */
 #define ROUNDS		10000
 #define SOME_ROUNDS	100
-#define TIME		(2 * SEC)
+#define TIME		SEC
 #define LONG		60
 
 /*

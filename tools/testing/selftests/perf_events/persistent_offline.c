@@ -11,7 +11,7 @@
 #define N		100
 #define PAGES		64
 #define NO_SUCH_CPU	4095
-#define TIME		2000000000ULL
+#define TIME		1000000000ULL
 
 static int open_offline(struct perf_event_attr *attr, int group_fd)
 {

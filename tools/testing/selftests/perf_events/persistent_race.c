@@ -20,7 +20,7 @@
 #define MAPPERS	3
 #define PAGES	4
 #define BUFFERS	32
-#define TIME	2000000000ULL
+#define TIME	1000000000ULL
 
 FIXTURE(race)
 {

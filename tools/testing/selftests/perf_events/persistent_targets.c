@@ -11,7 +11,7 @@
 #define RELAYS		2
 #define ROUNDS		1000
 #define SOME_ROUNDS	100
-#define TIME		(5 * 1000000000ULL)	/* for more rounds, on slow machines */
+#define TIME		(2 * 1000000000ULL)	/* for more rounds, on slow machines */
 #define CALLS		20
 #define TELL(what, ...)	ORDER(self->target.sock, what, .event = TRACEPOINT, ##__VA_ARGS__)
 
