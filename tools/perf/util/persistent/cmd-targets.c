@@ -100,7 +100,8 @@ static bool targets__are_interrupted(const struct targets *targets)
 
 /*
  * The newest thread first, as it may be the next one to end. Returns 0 if the session
- * measures all threads already, 1 if not, or a negative error.
+ * measures all threads already, 1 if not, or a negative error. Later threads of a process
+ * that is settled inherit the events.
  */
 static int targets__add_threads(struct targets *targets, struct target_process *process)
 {
@@ -108,6 +109,8 @@ static int targets__add_threads(struct targets *targets, struct target_process *
 	bool tracked = false;
 	u32 *tids;
 
+	if (process->settled)
+		return 0;
 	nr = target_process__threads(process, &tids);
 	if (nr <= 0)
 		return nr;
@@ -129,7 +132,7 @@ static int targets__add_threads(struct targets *targets, struct target_process *
 	}
 	free(tids);
 	process->tracked |= tracked;
-	process->settled += tracked && !again;
+	process->settled = tracked && !again;
 	return ret < 0 ? ret : again;
 }
 
@@ -144,8 +147,8 @@ static int targets__add_children(struct targets *targets)
 
 /*
  * Threads and children may start others until they are added; after that, new ones inherit
- * the events. So nothing is missing after a pass that could look at all threads and found
- * no new one.
+ * the events. So nothing is missing in a process after a pass that could look at all its
+ * threads and found no new one; and in none, if no new child is found after that.
  */
 static int targets__add_pass(struct targets *targets, bool descendants)
 {
@@ -163,6 +166,12 @@ static int targets__add_pass(struct targets *targets, bool descendants)
 		if (ret < 0)
 			return ret;
 		again |= ret;
+		for (int i = 0; i < processes->nr; i++) {
+			struct target_process *process = &processes->list[i];
+
+			process->searched |= process->settled &&
+					     !target_process__has_ended(process);
+		}
 	}
 	return again;
 }
@@ -201,7 +210,7 @@ static void targets__warn_ended(struct targets *targets)
 		struct target_process *process = &processes->list[i];
 		bool is_inherited = process->tracked && !process->added;
 
-		nr += !process->zombie && !is_inherited && process->settled < 2 &&
+		nr += !process->zombie && !is_inherited && !process->searched &&
 		      target_process__has_ended(process);
 	}
 	if (nr)

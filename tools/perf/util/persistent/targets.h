@@ -14,7 +14,8 @@ struct intlist;
  *
  * @zombie:	it was a zombie when it was found
  * @had_zombie: one of its threads was a zombie in an earlier pass
- * @settled:	number of passes that found all of its threads measured already
+ * @settled:	a pass found all of its threads measured already
+ * @searched:	after that, it was there when its children had been looked for
  */
 struct target_process {
 	pid_t	pid;
@@ -25,7 +26,8 @@ struct target_process {
 	bool	tracked;
 	bool	added;
 	bool	complete;
-	int	settled;
+	bool	settled;
+	bool	searched;
 };
 
 struct target_processes {
