@@ -169,8 +169,8 @@ static int targets__add_pass(struct targets *targets, bool descendants)
 		for (int i = 0; i < processes->nr; i++) {
 			struct target_process *process = &processes->list[i];
 
-			process->searched |= process->settled &&
-					     !target_process__has_ended(process);
+			if (process->settled && !process->searched)
+				process->searched = !target_process__has_ended(process);
 		}
 	}
 	return again;
