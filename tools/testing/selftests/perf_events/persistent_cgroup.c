@@ -324,6 +324,8 @@ TEST_F(cgroup, offline)
 	ASSERT_EQ(0, write_file(ONLINE, "0"));
 	before = count(enabled);
 	EXPECT_EQ(PERF_PERSISTENT_STATE_OFFLINE, state_of(enabled));
+	/* Else the way back to sleep may be on the CPU that has come back. */
+	ASSERT_EQ(0, TELL(PIN, .value = 0));
 	ASSERT_EQ(0, TELL(DRIVE, .value = N));
 	EXPECT_EQ(before, count(enabled));
 	ASSERT_EQ(0, write_file(ONLINE, "1"));
