@@ -169,6 +169,27 @@ static void perf_persistent_revoked_before_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, perf_persistent_detach(event, &d), -ENODEV);
 }
 
+static void *exclusive_setup_aux(struct perf_event *event, void **pages, int nr, bool overwrite)
+{
+	return NULL;
+}
+
+/* An event of a PMU with AUX areas, or with one event at a time, cannot be detached. */
+static void perf_persistent_exclusive_test(struct kunit *test)
+{
+	const struct perf_persistent_detach d = { };
+	struct perf_event *event = revoke_make(test, 0);
+
+	revoke_attach(event);
+	revoke_pmu.setup_aux = exclusive_setup_aux;
+	KUNIT_EXPECT_EQ(test, perf_persistent_detach(event, &d), -EOPNOTSUPP);
+	revoke_pmu.setup_aux = NULL;
+	revoke_pmu.capabilities |= PERF_PMU_CAP_EXCLUSIVE;
+	KUNIT_EXPECT_EQ(test, perf_persistent_detach(event, &d), -EOPNOTSUPP);
+	revoke_pmu.capabilities &= ~PERF_PMU_CAP_EXCLUSIVE;
+	KUNIT_EXPECT_GT(test, perf_persistent_detach(event, &d), 0);
+}
+
 static int revoke_reader(void *data)
 {
 	u64 enabled, running;
@@ -246,6 +267,7 @@ static struct kunit_case perf_persistent_revoke_cases[] = {
 	KUNIT_CASE(perf_persistent_revoke_parked_test),
 	KUNIT_CASE(perf_persistent_driver_places_test),
 	KUNIT_CASE(perf_persistent_revoked_before_test),
+	KUNIT_CASE(perf_persistent_exclusive_test),
 	KUNIT_CASE(perf_persistent_revoke_read_test),
 	KUNIT_CASE(perf_persistent_disabled_in_stop_test),
 	{ },

@@ -70,11 +70,20 @@ called() {
 test_exact() {
 	start_idle perf stat --persistent="$name" -e $call
 	relay "$1"
+	pids=$relay
+	if [ "$1" -gt 1 ]
+	then
+		# One of the children, whose main threads have exited
+		child=$(grep -ls "^PPid:.$relay\$" /proc/[0-9]*/status | head -n 1 | tr -dc 0-9)
+		[ -n "$child" ] || fail "the relay has no children"
+		pids=$pids,$child
+	fi
 	shift
 	round=1
 	while [ $round -le 5 ]
 	do
-		must perf persistent add --pid "$relay" "$@" "$name"
+		must perf persistent add --pid "$pids" "$@" "$name"
+		grep "exited while" "$dir/out" && fail "round $round: no process has exited"
 		was=$(count)
 		called $round
 		is=$(count)

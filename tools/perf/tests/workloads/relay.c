@@ -37,7 +37,7 @@ static void *relay_run(void *arg __maybe_unused)
 	return NULL;
 }
 
-/* Children end with their parent. */
+/* Children end with their parent, and go on without their main threads. */
 static void relay_start(int processes)
 {
 	for (int i = 1; i < processes; i++) {
@@ -45,8 +45,7 @@ static void relay_start(int processes)
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		relay_run(NULL);
-		for (;;)
-			pause();
+		pthread_exit(NULL);
 	}
 	relay_run(NULL);
 }

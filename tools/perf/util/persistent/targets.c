@@ -126,12 +126,21 @@ bool target_process__has_zombie(struct target_process *process, pid_t tid)
 	return had_zombie;
 }
 
+/* The number of threads, or 0 if it is gone; the directory has a link for each. */
+static nlink_t target_process__nr_threads(struct target_process *process)
+{
+	struct stat st;
+
+	return fstatat(process->dir, "task", &st, 0) ? 0 : st.st_nlink - 2;
+}
+
+/* A main thread that exits before the others is a zombie until they have. */
 bool target_process__has_ended(struct target_process *process)
 {
 	pid_t parent;
 	char state = task_state(process->dir, &parent);
 
-	return !state || state == 'Z';
+	return !state || (state == 'Z' && target_process__nr_threads(process) <= 1);
 }
 
 /*
@@ -155,7 +164,7 @@ static int target_processes__add_child(struct target_processes *processes, pid_t
 		close(process.dir);
 		return 0;
 	}
-	process.zombie = state == 'Z';
+	process.zombie = target_process__has_ended(&process);
 	return target_processes__append(processes, &process) ?: 1;
 }
 
@@ -179,21 +188,18 @@ int target_processes__add_children(struct target_processes *processes)
 
 /*
  * Returns the number of threads, 0 if the process has gone, or a negative error. Reading
- * the directory ends early at a thread that is exiting, so threads may be missing; none is
- * missing if there are as many as the directory has links.
+ * the directory ends early at a thread that is exiting, so threads may be missing.
  */
 int target_process__threads(struct target_process *process, u32 **tids)
 {
 	int nr = persistent__read_numbers(process->dir, "task", tids);
-	struct stat st;
 
 	if (nr < 0)
 		return nr == -ENOENT || nr == -ESRCH ? 0 : nr;
 	if (!nr)
 		zfree(tids);
 
-	process->complete = !fstatat(process->dir, "task", &st, 0) &&
-			    st.st_nlink == (nlink_t)nr + 2;
+	process->complete = target_process__nr_threads(process) == (nlink_t)nr;
 	return nr;
 }
 

@@ -12,7 +12,7 @@ struct intlist;
  * A process, identified by its open directory in /proc, which does not become that
  * of another process when the pid is reused.
  *
- * @zombie:	it was a zombie when it was found
+ * @zombie:	it had ended when it was found
  * @had_zombie: one of its threads was a zombie in an earlier pass
  * @settled:	a pass found all of its threads measured already
  * @searched:	after that, it was there when its children had been looked for

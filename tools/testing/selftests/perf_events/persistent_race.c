@@ -140,6 +140,56 @@ TEST_F(race, reopen_and_attach)
 	}
 }
 
+static void join_and_leave(struct perf_event_attr attr, int id, int member)
+{
+	int fd;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;) {
+		fd = event_open(&attr, -1, 0, -1, 0);
+		DETACH(fd, .id = id, .member = member);
+		attach(fd);
+		close(fd);
+	}
+}
+
+/* While others join and leave, QUERY returns each instance once, and those that stay always. */
+TEST_F(race, query)
+{
+	__u32 members, joined = 0, i;
+	__u64 end = now_ns() + TIME;
+	pid_t child[RACERS];
+	struct answer a;
+
+	self->id = DETACH(self->fd, .member = RACERS);
+	ASSERT_LT(0, self->id);
+	for (i = 0; i < RACERS; i++) {
+		child[i] = fork();
+		ASSERT_LE(0, child[i]);
+		if (!child[i])
+			join_and_leave(self->attr, self->id, i);
+	}
+
+	while (now_ns() < end) {
+		ASSERT_EQ(0, query(self->fd, &a));
+		ASSERT_LE(a.info.nr_instances, RACERS + 1);
+		members = 0;
+		for (i = 0; i < a.info.nr_instances; i++) {
+			ASSERT_EQ(self->id, a.instances[i].id);
+			ASSERT_EQ(0, members & 1 << a.instances[i].member);
+			members |= 1 << a.instances[i].member;
+		}
+		ASSERT_NE(0, members & 1 << RACERS);
+		joined += a.info.nr_instances - 1;
+	}
+	EXPECT_LT(0, joined);
+
+	for (i = 0; i < RACERS; i++) {
+		ASSERT_EQ(0, kill(child[i], SIGKILL));
+		ASSERT_EQ(child[i], waitpid(child[i], NULL, 0));
+	}
+}
+
 /* Look at all events that share a buffer */
 static void ask(int fd, int id)
 {
