@@ -10,7 +10,6 @@ struct evlist;
 struct evsel;
 struct mmap;
 struct perf_event_mmap_page;
-union perf_event;
 
 /*
  * One buffer of a session, and how far this reader has read it. The position is

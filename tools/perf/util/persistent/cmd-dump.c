@@ -5,9 +5,7 @@
 #include "cmd.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,11 +48,9 @@ static int dump__write(const struct persistent_dump *dump, struct persistent_rea
 	int err = persistent_output__open(&dump_output, reader->evlist, path);
 	u64 size = 0;
 
-	if (err)
-		return err;
-
 	dump_output.cache_build_ids = !dump->no_buildid_cache;
-	err = persistent_reader__read(reader) ?:
+	err = err ?:
+	      persistent_reader__read(reader) ?:
 	      persistent_output__synthesize(&dump_output) ?:
 	      persistent_output__write_lost(&dump_output);
 	if (!err && dump->max_size)
@@ -63,26 +59,19 @@ static int dump__write(const struct persistent_dump *dump, struct persistent_rea
 		err = persistent_reader__keep_newest(reader, dump->last, size, dump->max_size);
 	if (!err) {
 		persistent_reader__find_horizon(reader);
-		err = persistent_output__write(&dump_output, reader);
+		err = persistent_output__write(&dump_output, reader) ?:
+		      persistent_output__close(&dump_output);
 	}
-	if (!err)
-		return persistent_output__close(&dump_output);
-	persistent_output__abort(&dump_output);
+	persistent_output__exit(&dump_output);
 	return err;
 }
 
 /* The first %n that is not part of %%n, or NULL */
 static const char *dump__find_name(const char *format)
 {
-	for (; *format; format++) {
-		if (*format != '%')
-			continue;
-		if (format[1] == 'n')
-			return format;
-		if (format[1])
-			format++;
-	}
-	return NULL;
+	while ((format = strchr(format, '%')) && format[1] != 'n')
+		format += format[1] ? 2 : 1;
+	return format;
 }
 
 /* A session name has no % in it, so strftime() leaves it alone. */

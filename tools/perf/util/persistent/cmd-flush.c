@@ -6,7 +6,6 @@
 #include "cmd.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -116,12 +115,10 @@ static void flush__forget_others(struct persistent_flush *flush)
 
 static int flush__commit(struct persistent_flush *flush)
 {
-	struct persistent_reader *reader = &flush->reader;
-
 	flush__forget_others(flush);
-	for (int i = 0; i < reader->nr; i++)
-		*persistent_log__mark(&flush->log, LOG_POSITION, reader->buffers[i].id) =
-			reader->buffers[i].cursor;
+	persistent_reader__for_each(&flush->reader, buffer) {
+		*persistent_log__mark(&flush->log, LOG_POSITION, buffer->id) = buffer->cursor;
+	}
 	flush->log.values[LOG_MISSING] += flush->output.lost;
 	flush->log.values[LOG_SAMPLES] += flush->output.samples;
 	flush->log.values[LOG_FULL] = flush->full;
@@ -222,6 +219,10 @@ static int flush__check_added(struct persistent_flush *flush)
 	struct perf_persistent_query query;
 	int nr = persistent__instances(flush->id, &query, &infos), err = 0;
 
+	if (nr < 0 && nr != -ENOENT)
+		return persistent__error("flush", flush->id,
+					 evlist__first(flush->reader.evlist)->persistent->name,
+					 'r', nr);
 	for (int i = 0; i < nr && !err; i++) {
 		if (persistent_reader__find(&flush->reader, infos[i].buffer_id) &&
 		    !evlist__id2sid(flush->reader.evlist, infos[i].event_id))
@@ -340,7 +341,7 @@ static int flush__try(u32 id, const char *path, const struct persistent_rotation
 		flush__report(&flush);
 	}
 
-	persistent_output__abort(&flush.output);
+	persistent_output__exit(&flush.output);
 	persistent_reader__close(&flush.reader);
 	persistent_log__close(&flush.log);
 	return err;

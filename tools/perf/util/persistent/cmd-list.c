@@ -45,7 +45,6 @@ static const char * const list_titles[] = {
  * @includes_guests: negative if the caller may not know
  */
 struct list_entry {
-	u32				id;
 	char				owner[64];
 	uid_t				uid;
 	gid_t				gid;
@@ -78,11 +77,10 @@ static int list_entry__includes_guests(struct list_entry *entry,
 }
 
 /* Returns 0, or -ENOENT if the session has ended. */
-static int list_entry__ask(struct list_entry *entry)
+static int list_entry__ask(struct list_entry *entry, u32 id)
 {
 	struct persistent_info *info = &entry->info;
 	char name[PERF_PERSISTENT_NAME_MAX];
-	u32 id = entry->id;
 
 	entry->err = persistent_info__init(info, id);
 	if (entry->err == -ENOENT)
@@ -120,8 +118,8 @@ static int list_entry__init(struct list_entry *entry, u32 id)
 	struct persistent_types types;
 	int err = -ENOENT;
 
-	*entry = (struct list_entry) { .id = id, .events = STRBUF_INIT };
-	if (!persistent_types__read(&types, id) && !list_entry__ask(entry))
+	*entry = (struct list_entry) { .events = STRBUF_INIT };
+	if (!persistent_types__read(&types, id) && !list_entry__ask(entry, id))
 		err = persistent_types__add_names(&types, '\n', &entry->events);
 	if (err) {
 		list_entry__exit(entry);
@@ -155,16 +153,6 @@ static void list_entry__scnprintf_state(const struct list_entry *entry, char *bu
 					    entry->info.instances, entry->nr);
 }
 
-/* @unknown: what to print without the right to read the session */
-static void list_entry__scnprintf_lost(const struct list_entry *entry, const char *unknown,
-				       char *buf, size_t size)
-{
-	if (entry->has_lost)
-		scnprintf(buf, size, "%llu", (unsigned long long)entry->lost);
-	else
-		scnprintf(buf, size, "%s", unknown);
-}
-
 static void scnprintf_age(char *buf, size_t size, u64 ns)
 {
 	unsigned long secs = ns / NSEC_PER_SEC;
@@ -185,7 +173,7 @@ static void list_entry__fill_columns(struct list_entry *entry)
 	const size_t size = sizeof(entry->columns[0]);
 
 	scnprintf(columns[LIST_NAME], size, "%s", entry->info.name);
-	scnprintf(columns[LIST_ID], size, "%u", entry->id);
+	scnprintf(columns[LIST_ID], size, "%u", entry->info.id);
 	scnprintf(columns[LIST_OWNER], size, "%s", entry->owner);
 	list_entry__scnprintf_state(entry, columns[LIST_STATE], size);
 	persistent__scnprintf_target(columns[LIST_TARGET], TARGET_SIZE, entry->info.instances,
@@ -195,7 +183,9 @@ static void list_entry__fill_columns(struct list_entry *entry)
 	if (entry->info.query.ttl)
 		scnprintf_age(columns[LIST_LEFT], size, entry->info.query.ttl);
 	unit_number__scnprintf(columns[LIST_BUFFER], size, entry->bytes);
-	list_entry__scnprintf_lost(entry, "-", columns[LIST_LOST], size);
+	scnprintf(columns[LIST_LOST], size, "-");
+	if (entry->has_lost)
+		scnprintf(columns[LIST_LOST], size, "%llu", (unsigned long long)entry->lost);
 }
 
 static void list_entry__print(const struct list_entry *entry, const int widths[], int room)
@@ -265,7 +255,7 @@ static void list_entry__print_details(struct list_entry *entry)
 	       persistent__group(entry->gid, group, sizeof(group)));
 	if (entry->err) {
 		printf("    details not shown: %s\n",
-		       persistent__strerror(entry->id, 'r', entry->err, buf, sizeof(buf)));
+		       persistent__strerror(entry->info.id, 'r', entry->err, buf, sizeof(buf)));
 		return;
 	}
 	for (u32 member = 0; member < info->nr_members; member++) {
@@ -285,18 +275,19 @@ static void list_entry__print_details(struct list_entry *entry)
 static void list_entry__print_separated(struct list_entry *entry, const char *sep)
 {
 	const struct perf_persistent_query *query = &entry->info.query;
-	char state[64], target[sizeof(entry->cpus) + 64], lost[32];
+	char state[64], target[sizeof(entry->cpus) + 64];
 
 	list_entry__scnprintf_state(entry, state, sizeof(state));
-	list_entry__scnprintf_lost(entry, "", lost, sizeof(lost));
 	persistent__scnprintf_target(target, sizeof(target), entry->info.instances, entry->nr,
 				     entry->cpus);
 	strreplace(target, ',', ' ');
 	strreplace(entry->events.buf, '\n', ' ');
-	printf("%s%s%u%s%s%s%s%s%s%s%llu%s%llu%s%llu%s%s%s%s\n", entry->info.name, sep, entry->id,
+	printf("%s%s%u%s%s%s%s%s%s%s%llu%s%llu%s%llu%s", entry->info.name, sep, entry->info.id,
 	       sep, entry->owner, sep, state, sep, target, sep, (unsigned long long)query->age, sep,
-	       (unsigned long long)query->ttl, sep, (unsigned long long)entry->bytes, sep,
-	       lost, sep, entry->events.buf);
+	       (unsigned long long)query->ttl, sep, (unsigned long long)entry->bytes, sep);
+	if (entry->has_lost)
+		printf("%llu", (unsigned long long)entry->lost);
+	printf("%s%s\n", sep, entry->events.buf);
 }
 
 /* Returns the number of columns left for the events, or 0 if unlimited. */
@@ -443,10 +434,10 @@ static void json__events(struct json_out *out, struct list_entry *entry)
 	char *events = entry->events.buf, *event;
 
 	json_out__begin(out, "events", '[');
-	while (*events && (event = strsep(&events, "\n"))) {
-		json_out__string(out, NULL, event);
-		if (!events)
-			break;
+	/* Without events, the text is empty. */
+	while ((event = strsep(&events, "\n"))) {
+		if (*event)
+			json_out__string(out, NULL, event);
 	}
 	json_out__end(out, ']');
 	if (entry->includes_guests >= 0)
@@ -457,7 +448,7 @@ static void list_entry__json(struct list_entry *entry, struct json_out *out, boo
 {
 	json_out__begin(out, NULL, '{');
 	json_out__string(out, "name", entry->info.name);
-	json_out__number(out, "id", entry->id);
+	json_out__number(out, "id", entry->info.id);
 	json_out__string(out, "owner", entry->owner);
 	json_out__number(out, "uid", entry->uid);
 	json_out__number(out, "gid", entry->gid);
@@ -522,21 +513,6 @@ static int list__sessions(u32 *ids, int nr, const struct persistent_print *print
 	return err == -ENOMEM ? err : 0;
 }
 
-static int list__run(int argc, const char **argv, const struct persistent_print *print,
-		     bool counters)
-{
-	int missing, err;
-	u32 *ids;
-	int nr = persistent__choose(argc, argv, &ids, &missing);
-
-	if (nr < 0)
-		return nr;
-
-	err = counters ? list__counters(ids, nr) : list__sessions(ids, nr, print);
-	free(ids);
-	return err ?: missing;
-}
-
 int persistent_print__check(struct persistent_print *print)
 {
 	if (!print->separator)
@@ -564,16 +540,26 @@ int persistent_cmd__list(int argc, const char **argv, const char * const usage[]
 			    "show how many hardware counters sessions use, and how many are free"),
 		OPT_END()
 	};
+	int nr, err, missing;
+	u32 *ids;
 
 	argc = parse_options(argc, argv, options, usage, 0);
 	print.details = verbose > 0;
 	if (persistent_print__check(&print))
 		return -EINVAL;
-	if (print.separator && print.details)
+	if (print.separator && print.details) {
 		pr_err("-v and -x cannot be used together: use -v -j\n");
-	else if (counters && (print.json || print.separator || print.details || argc))
+		return -EINVAL;
+	}
+	if (counters && (print.json || print.separator || print.details || argc)) {
 		pr_err("--counters cannot be used with -j, -v, -x or names\n");
-	else
-		return list__run(argc, argv, &print, counters);
-	return -EINVAL;
+		return -EINVAL;
+	}
+
+	nr = persistent__choose(argc, argv, &ids, &missing);
+	if (nr < 0)
+		return nr;
+	err = counters ? list__counters(ids, nr) : list__sessions(ids, nr, &print);
+	free(ids);
+	return err ?: missing;
 }

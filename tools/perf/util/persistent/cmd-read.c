@@ -47,11 +47,6 @@ static struct perf_counts_values instance__counts(const struct perf_persistent_i
 	};
 }
 
-static bool instance__is_task_on_cpu(const struct perf_persistent_info *instance)
-{
-	return instance->pid != -1 && instance->cpu != -1;
-}
-
 static int instance__cmp_task(const void *a, const void *b)
 {
 	const struct perf_persistent_info *l = a, *r = b;
@@ -104,7 +99,7 @@ static void persistent_info__share_times(struct persistent_info *info)
 		to = from + 1;
 		while (to < info->nr && !instance__cmp_task(&instances[from], &instances[to]))
 			to++;
-		if (instance__is_task_on_cpu(&instances[from]))
+		if (instances[from].pid != -1 && instances[from].cpu != -1)
 			task__share_times(&instances[from], to - from);
 	}
 }
@@ -230,14 +225,14 @@ static bool persistent_info__ends_process(const struct persistent_info *info, in
 static int persistent_read__instances(struct persistent_read *read_counts, struct read_line *sum,
 				      struct persistent_answer *details)
 {
-	bool no_aggr = read_counts->print->no_aggr, ask = sum->process < 0, ended;
+	bool no_aggr = read_counts->print->no_aggr, ask = sum->process < 0;
 	struct persistent_info *info = &read_counts->info;
 	struct read_line line, part, none = *sum;
-	int err = 0;
+	int err;
 
 	none.details = no_aggr ? details : NULL;
 	part = none;
-	for (int i = 0; i < info->nr && !err; i++) {
+	for (int i = 0; i < info->nr; i++) {
 		const struct perf_persistent_info *instance = &info->instances[i];
 
 		if (instance->member != sum->member)
@@ -245,14 +240,12 @@ static int persistent_read__instances(struct persistent_read *read_counts, struc
 
 		/* Unless each is shown, the cgroup of one instance stands for all. */
 		err = ask ? persistent__details(info->id, instance->instance, details) : 0;
-		ended = err == -ENOENT;
-		if (err && !ended)
-			break;
-		err = 0;
-		/* What has ended meanwhile is not shown, but its count is known for the sum. */
-		if (ended && no_aggr)
+		if (err && err != -ENOENT)
+			return err;
+		/* One that has ended meanwhile is not shown, but its count is known for the sum. */
+		if (err && no_aggr)
 			continue;
-		ask = no_aggr || ended;
+		ask = no_aggr || err;
 		line.counts = instance__counts(instance);
 		line.raw = line.counts.val;
 		perf_counts_values__scale(&line.counts, /*scale=*/true, NULL);
@@ -262,9 +255,11 @@ static int persistent_read__instances(struct persistent_read *read_counts, struc
 			continue;
 		part.process = instance->tgid;
 		err = persistent_read__line(read_counts, &part);
+		if (err)
+			return err;
 		part = none;
 	}
-	return err;
+	return 0;
 }
 
 static int persistent_read__member(struct persistent_read *read_counts, u32 nr)
@@ -337,14 +332,14 @@ static void persistent_read__end(struct persistent_read *read_counts)
 /* Leave out the instances that the caller may not read. Returns how many there are. */
 static int persistent_info__leave_out_hidden(struct persistent_info *info)
 {
-	int hidden = persistent_info__nr_hidden(info), nr = 0;
+	int all = info->nr;
 
-	for (int i = 0; i < info->nr; i++) {
+	info->nr = 0;
+	for (int i = 0; i < all; i++) {
 		if (info->instances[i].event_id)
-			info->instances[nr++] = info->instances[i];
+			info->instances[info->nr++] = info->instances[i];
 	}
-	info->nr = nr;
-	return hidden;
+	return all - info->nr;
 }
 
 static int persistent_read__id(struct persistent_read *read_counts, u32 id)

@@ -50,20 +50,6 @@ static bool reserve__wants(const struct reserve *reserve, u32 type, u64 config)
 	return pmu && pmu->type == reserve->pmu->type;
 }
 
-/* Whether a session has an event to hold, by the types in sysfs; -ENOENT if it has ended */
-static int reserve__wants_session(const struct reserve *reserve, u32 id)
-{
-	struct persistent_types types;
-
-	if (persistent_types__read(&types, id))
-		return -ENOENT;
-	for (int i = 0; i < types.nr; i++) {
-		if (reserve__wants(reserve, types.list[i].type, types.list[i].config))
-			return 1;
-	}
-	return 0;
-}
-
 static bool reserve__wants_member(const struct reserve *reserve, struct persistent_info *info,
 				  u32 nr)
 {
@@ -108,12 +94,18 @@ static void reserve__report(const struct reserve *reserve, struct persistent_inf
 /* Returns whether an event was held, or a negative error. */
 static int reserve__hold_session(const struct reserve *reserve, u32 id)
 {
-	int fd, err = reserve__wants_session(reserve, id);
+	struct persistent_types types;
 	struct persistent_info info;
+	bool wants = false;
+	int err, fd;
 
+	if (persistent_types__read(&types, id))
+		return -ENOENT;
+	for (int i = 0; i < types.nr; i++)
+		wants |= reserve__wants(reserve, types.list[i].type, types.list[i].config);
 	/* Do not open other sessions: the caller may not be allowed to hold them. */
-	if (err <= 0)
-		return err;
+	if (!wants)
+		return 0;
 
 	/* It stays open. */
 	fd = persistent__open_session(id);
@@ -138,15 +130,6 @@ static int reserve__hold(u32 id, void *arg)
 	if (!persistent__name_or_id(id, name) && !reserve->nr_names)
 		return 0;
 	return persistent__error("hold", id, name, 'x', ret);
-}
-
-static void reserve__block_signals(sigset_t *wait, sigset_t *old)
-{
-	/* Do not inherit an ignored SIGCHLD: perf waits for the end of the command. */
-	signal(SIGCHLD, SIG_DFL);
-	persistent__end_signals(wait);
-	sigaddset(wait, SIGCHLD);
-	sigprocmask(SIG_BLOCK, wait, old);
 }
 
 /* Returns the pid, 0 without a command, or a negative error. */
@@ -210,30 +193,30 @@ static void reserve__to_null(int fd)
 	close(null);
 }
 
-/* The command keeps perf's standard output and error; perf itself needs neither. */
-static int reserve__tell_ready(int ready)
-{
-	reserve__to_null(STDOUT_FILENO);
-	reserve__to_null(STDERR_FILENO);
-	if (write(ready, "", 1) != 1)
-		return -errno;
-	close(ready);
-	return 0;
-}
-
 /* @ready: pipe on which to report that the command was started, or -1 */
 static int reserve__run(const struct reserve *reserve, int ready)
 {
 	sigset_t wait, old;
 	pid_t pid;
-	int err;
 
-	reserve__block_signals(&wait, &old);
+	/* Do not inherit an ignored SIGCHLD: perf waits for the end of the command. */
+	signal(SIGCHLD, SIG_DFL);
+	persistent__end_signals(&wait);
+	sigaddset(&wait, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &wait, &old);
+
 	pid = reserve__spawn(reserve, &old);
 	if (pid < 0)
 		return pid;
-	err = ready < 0 ? 0 : reserve__tell_ready(ready);
-	return err ?: reserve__wait(pid, &wait);
+	if (ready >= 0) {
+		/* The command keeps perf's standard output and error; perf needs neither. */
+		reserve__to_null(STDOUT_FILENO);
+		reserve__to_null(STDERR_FILENO);
+		if (write(ready, "", 1) != 1)
+			return -errno;
+		close(ready);
+	}
+	return reserve__wait(pid, &wait);
 }
 
 /* Do not leave a holder that nobody knows of. */

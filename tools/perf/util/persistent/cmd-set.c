@@ -265,8 +265,8 @@ static const char *change__strerror(const struct persistent_change *change, u32 
 				    char *buf, size_t size)
 {
 	const char *why = err == -EINVAL ? change__why_invalid(change, buf, size) : NULL;
+	bool refused = err == -EPERM || err == -EACCES;
 	u32 flags = change->set.flags;
-	bool refused;
 
 	if (why)
 		return why;
@@ -275,7 +275,6 @@ static const char *change__strerror(const struct persistent_change *change, u32 
 			  change->name);
 		return buf;
 	}
-	refused = err == -EPERM || err == -EACCES;
 	if (refused && flags & PERF_PERSISTENT_SET_UID)
 		return "a new owner needs CAP_PERFMON";
 	if (refused && flags & PERF_PERSISTENT_SET_GID)

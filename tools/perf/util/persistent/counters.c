@@ -124,21 +124,14 @@ static int counters__strerror(const char *pmu, int cpu, int err)
 {
 	char buf[STRERR_BUFSIZE];
 
-	switch (err) {
-	case -ENOENT:
-	case -ENODEV:
-	case -EOPNOTSUPP:
+	if (err == -ENOENT || err == -ENODEV || err == -EOPNOTSUPP)
 		pr_err("no hardware PMU: CPU %d has no counters that perf can use\n", cpu);
-		break;
-	case -EACCES:
-	case -EPERM:
+	else if (err == -EACCES || err == -EPERM)
 		pr_err("counting the free counters of CPU %d needs CAP_PERFMON, or kernel.perf_event_paranoid of 0 or less\n",
 		       cpu);
-		break;
-	default:
+	else
 		pr_err("failed to count the free counters of CPU %d, PMU %s: %s\n", cpu, pmu,
 		       str_error_r(-err, buf, sizeof(buf)));
-	}
 	return err;
 }
 

@@ -10,7 +10,6 @@
 #include "read.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,7 +157,7 @@ static struct exit_row **persistent_exits__target(struct persistent_exits *exits
 static int persistent_exits__add_instance(struct persistent_exits *exits, struct evsel *evsel,
 					  const struct perf_persistent_info *info)
 {
-	struct exit_row **target = persistent_exits__target(exits, info->pid);
+	struct exit_row *row, **target = persistent_exits__target(exits, info->pid);
 	struct thread *thread;
 
 	exits->cleared |= !!info->cleared;
@@ -167,16 +166,17 @@ static int persistent_exits__add_instance(struct persistent_exits *exits, struct
 	thread = machine__findnew_thread(&exits->machines.host, info->tgid, info->pid);
 	if (thread && !*target)
 		*target = exit_row__new(exits, thread);
-	if (!thread || !*target)
+	thread__put(thread);
+	row = *target;
+	if (!row)
 		return -ENOMEM;
 
-	(*target)->goes_on |= info->state != PERF_PERSISTENT_STATE_EXITED;
-	exit_count__add(&(*target)->counts[evsel->core.idx], info->count, info->time_enabled,
+	row->goes_on |= info->state != PERF_PERSISTENT_STATE_EXITED;
+	exit_count__add(&row->counts[evsel->core.idx], info->count, info->time_enabled,
 			info->time_running);
 	/* For children that keep the name of their parent */
-	if ((*target)->goes_on && !thread__comm_set(thread))
-		thread__set_comm_from_proc(thread);
-	thread__put(thread);
+	if (row->goes_on && !thread__comm_set(row->thread))
+		thread__set_comm_from_proc(row->thread);
 	return 0;
 }
 
@@ -240,14 +240,16 @@ static int persistent_exits__add_read(struct persistent_exits *exits,
 	return 0;
 }
 
-static int persistent_exits__process(struct persistent_exits *exits, union perf_event *event,
-				     u64 time)
+static int persistent_exits__deliver(struct ordered_events *ordered,
+				     struct ordered_event *ordered_event)
 {
+	struct persistent_exits *exits = container_of(ordered, struct persistent_exits, ordered);
+	union perf_event *event = ordered_event->event;
 	struct perf_sample sample;
 	int err = 0;
 
 	perf_sample__init(&sample, /*all=*/true);
-	sample.time = time;
+	sample.time = ordered_event->timestamp;
 	switch (event->header.type) {
 	case PERF_RECORD_FORK:
 		err = machine__process_fork_event(&exits->machines.host, event, &sample);
@@ -268,13 +270,6 @@ static int persistent_exits__process(struct persistent_exits *exits, union perf_
 	}
 	perf_sample__exit(&sample);
 	return err;
-}
-
-static int persistent_exits__deliver(struct ordered_events *ordered, struct ordered_event *event)
-{
-	struct persistent_exits *exits = container_of(ordered, struct persistent_exits, ordered);
-
-	return persistent_exits__process(exits, event->event, event->timestamp);
 }
 
 /* Process all buffers in the order of time: several tasks may have had the same pid. */
@@ -360,6 +355,7 @@ static int persistent_exits__read(struct persistent_exits *exits, u32 id)
 	int err;
 
 	*exits = (struct persistent_exits) {};
+	machines__init(&exits->machines);
 	err = persistent_info__init(&exits->info, id);
 	if (err)
 		return persistent__error("read", id, exits->info.name, 'r', err);
@@ -371,15 +367,12 @@ static int persistent_exits__read(struct persistent_exits *exits, u32 id)
 		       exits->info.name, id);
 		return -ENODATA;
 	}
-	machines__init(&exits->machines);
 	err = persistent_reader__open(&exits->reader, id) ?:
-	      persistent_reader__read(&exits->reader);
+	      persistent_reader__read(&exits->reader) ?:
+	      persistent_exits__find_targets(exits);
 	if (err)
 		return err;
 
-	err = persistent_exits__find_targets(exits);
-	if (err)
-		return err;
 	persistent_reader__find_horizon(&exits->reader);
 	err = persistent_exits__process_all(exits) ?: persistent_exits__take_off_children(exits);
 	for (int i = 0; i < perf_thread_map__nr(exits->threads) && !err; i++) {
@@ -398,8 +391,7 @@ static void persistent_exits__exit(struct persistent_exits *exits)
 	zfree(&exits->rows);
 	zfree(&exits->targets);
 	persistent_info__exit(&exits->info);
-	if (exits->reader.evlist)
-		machines__exit(&exits->machines);
+	machines__exit(&exits->machines);
 	persistent_reader__close(&exits->reader);
 }
 
@@ -415,20 +407,19 @@ static double exit_count__percent(const struct exit_count *count)
 static void exit_count__print(const struct exit_count *count, struct evsel *evsel)
 {
 	char text[64] = "-", percent[16];
-	int len;
+	int len = 0;
 
 	if (count->known && evsel->scale != 1.0)
-		snprintf(text, sizeof(text), "%'.6f", count->val * evsel->scale);
+		len = scnprintf(text, sizeof(text), "%'.6f", count->val * evsel->scale);
 	else if (count->known)
-		snprintf(text, sizeof(text), "%'" PRIu64, count->val);
+		len = scnprintf(text, sizeof(text), "%'llu",
+				(unsigned long long)count->val);
 
 	/* Omit a percentage that rounds to 100. */
 	snprintf(percent, sizeof(percent), " (%.2f%%)", exit_count__percent(count));
-	if (count->known && strcmp(percent, " (100.00%)")) {
-		len = strlen(text);
-		snprintf(text + len, sizeof(text) - len, "%s", percent);
-	}
-	printf(" %*s", max(COUNT_WIDTH, (int)strlen(evsel__name(evsel))), text);
+	if (count->known && strcmp(percent, " (100.00%)"))
+		scnprintf(text + len, sizeof(text) - len, "%s", percent);
+	printf(" %*s", max_t(int, COUNT_WIDTH, strlen(evsel__name(evsel))), text);
 }
 
 static void persistent_exits__print(struct persistent_exits *exits)

@@ -178,22 +178,21 @@ static void evlist__renumber(struct evlist *evlist)
 static int evlist__expand_all(struct evlist *evlist, struct target *target,
 			      struct persistent_choice *choice)
 {
-	struct evsel *evsel, *tmp, *last = evlist__empty(evlist) ? NULL : evlist__last(evlist);
-	int err, nr = 0;
+	int err, nr = 0, left = evlist__nr_entries(evlist);
+	struct evsel *evsel, *tmp;
 
 	evlist__for_each_entry_safe(evlist, tmp, evsel) {
-		bool end = evsel == last;
-
-		if (evsel->pmu && perf_pmu__is_persistent(evsel->pmu)) {
-			err = evlist__expand_one(evlist, evsel, target, choice);
-			if (err < 0)
-				return err;
-			nr += err;
-			evlist__remove(evlist, evsel);
-			evsel__put(evsel);
-		}
-		if (end)
+		/* What follows was added by the expansion. */
+		if (!left--)
 			break;
+		if (!evsel->pmu || !perf_pmu__is_persistent(evsel->pmu))
+			continue;
+		err = evlist__expand_one(evlist, evsel, target, choice);
+		if (err < 0)
+			return err;
+		nr += err;
+		evlist__remove(evlist, evsel);
+		evsel__put(evsel);
 	}
 	return nr;
 }

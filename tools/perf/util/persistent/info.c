@@ -129,9 +129,7 @@ int persistent_info__init_control(struct persistent_info *info, u32 id)
 {
 	int err = persistent_info__init(info, id);
 
-	if (err != -EACCES)
-		return err;
-	return persistent_info__init_types(info, id);
+	return err == -EACCES ? persistent_info__init_types(info, id) : err;
 }
 
 /* Number of instances that the caller may not read: the kernel hides what they have counted. */
@@ -379,7 +377,7 @@ static void scnprintf_cpus_or_nr(char *buf, size_t size, const char *cpus)
 	if (snprintf(buf, size, "CPU%s %s", strpbrk(cpus, ",-") ? "s" : "", cpus) < (int)size)
 		return;
 	map = perf_cpu_map__new(cpus);
-	scnprintf(buf, size, "%u CPUs", (unsigned int)perf_cpu_map__nr(map));
+	scnprintf(buf, size, "%u CPUs", perf_cpu_map__nr(map));
 	perf_cpu_map__put(map);
 }
 

@@ -124,19 +124,18 @@ int persistent_reader__keep_newest(struct persistent_reader *reader, u64 ns, u64
 /* Leave all records in the buffer from the first one that is newer than @time. */
 static void persistent_buffer__leave_newer(struct persistent_buffer *buffer, u64 time)
 {
-	union perf_event *event = NULL;
-	u64 last = 0, len;
+	u64 last = 0;
 
-	while ((event = persistent_buffer__next(buffer, event))) {
+	persistent_buffer__for_each(buffer, event) {
+		u64 len = (void *)event - buffer->data;
+
 		last = persistent_buffer__time(buffer, event, last);
-		if (last > time)
-			break;
-	}
-	if (!event)
+		if (last <= time)
+			continue;
+		buffer->cursor -= buffer->len - len;
+		buffer->len = len;
 		return;
-	len = (void *)event - buffer->data;
-	buffer->cursor -= buffer->len - len;
-	buffer->len = len;
+	}
 }
 
 /* Leave the newest records until @total fits. Returns how many are kept. */

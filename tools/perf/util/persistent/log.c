@@ -44,24 +44,22 @@ static const char log_values[] = "befms";
  */
 int persistent_file__open(const char *path, int flags, mode_t mode)
 {
-	int err = 0, fd = open(path, flags | O_NONBLOCK | O_CLOEXEC, mode);
+	int err, fd = open(path, flags | O_NONBLOCK | O_CLOEXEC, mode);
 	struct stat st;
 
-	if (fd < 0 && errno == ENOENT)
-		return -ENOENT;
+	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode))
+		return fd;
 	/* ENXIO: a socket, or a FIFO without a reader */
 	if (fd < 0 && errno != ENXIO) {
 		err = -errno;
-		pr_err("cannot open %s: %s\n", path, strerror(-err));
+		if (err != -ENOENT)
+			pr_err("cannot open %s: %s\n", path, strerror(-err));
 		return err;
 	}
-	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		pr_err("cannot use %s: not a regular file\n", path);
-		err = -EINVAL;
-	}
-	if (err && fd >= 0)
+	pr_err("cannot use %s: not a regular file\n", path);
+	if (fd >= 0)
 		close(fd);
-	return err ?: fd;
+	return -EINVAL;
 }
 
 static int persistent_log__error(struct persistent_log *log, const char *what, int err)
@@ -99,13 +97,6 @@ u64 *persistent_log__mark(struct persistent_log *log, char what, u64 id)
 	return &marks->value;
 }
 
-static void persistent_log__set_begun(struct persistent_log *log)
-{
-	log->values[LOG_BEGUN] = time(NULL);
-	log->values[LOG_MISSING] = 0;
-	log->values[LOG_SAMPLES] = 0;
-}
-
 /* Ids and positions start anew with each boot. */
 int persistent_log__session(u32 id, char *buf, size_t size)
 {
@@ -133,7 +124,7 @@ int persistent_log__set_session(struct persistent_log *log, const char *session)
 	snprintf(log->session, sizeof(log->session), "%s", session);
 	log->nr_marks = 0;
 	memset(log->values, 0, sizeof(log->values));
-	persistent_log__set_begun(log);
+	log->values[LOG_BEGUN] = time(NULL);
 	return 0;
 }
 
@@ -249,7 +240,9 @@ static int persistent_log__check_owner(const char *path, const struct stat *st)
 /* Take over the positions of the previous log, if there was one. */
 static int persistent_log__begin(struct persistent_log *log)
 {
-	persistent_log__set_begun(log);
+	log->values[LOG_BEGUN] = time(NULL);
+	log->values[LOG_MISSING] = 0;
+	log->values[LOG_SAMPLES] = 0;
 	return persistent_log__commit(log);
 }
 
@@ -389,14 +382,13 @@ static int persistent_log__create(struct persistent_log *log)
 	return err;
 }
 
-/* PATH.N; the newest log is PATH itself until it is renamed */
+/* The newest log is PATH itself until it is renamed. */
 static const char *persistent_log__path(struct persistent_log *log, unsigned int n,
 					char path[LOG_PATH_SIZE])
 {
-	int len = snprintf(path, LOG_PATH_SIZE, "%s", log->path);
-
-	if (n)
-		snprintf(path + len, LOG_PATH_SIZE - len, ".%u", n);
+	if (!n)
+		return log->path;
+	snprintf(path, LOG_PATH_SIZE, "%s.%u", log->path, n);
 	return path;
 }
 

@@ -14,7 +14,6 @@
 #include <perf/cpumap.h>
 #include <perf/threadmap.h>
 #include <internal/evsel.h>
-#include <internal/threadmap.h>
 #include "cgroup.h"
 #include "evlist.h"
 #include "evsel.h"
@@ -324,9 +323,8 @@ static int set__fill_evsel(struct persistent_set *set, struct evsel *evsel, int 
 static struct evsel *set__new_evsel(struct persistent_set *set, int from, int to, int idx)
 {
 	struct persistent_place *first = &set->places[from];
-	struct evsel *evsel;
+	struct evsel *evsel = evsel__new_idx(&first->attr, idx);
 
-	evsel = evsel__new_idx(&first->attr, idx);
 	if (!evsel)
 		return NULL;
 
@@ -376,14 +374,6 @@ static int set__add_evsels(struct persistent_set *set, struct evlist *evlist)
 	return added;
 }
 
-static int set__error(struct persistent_set *set, int err)
-{
-	char name[PERF_PERSISTENT_NAME_MAX];
-
-	persistent__name_or_id(set->member.id, name);
-	return persistent__error("read", set->member.id, name, 'r', err);
-}
-
 /* Returns how many events were added, or a negative error after printing a message. */
 int evlist__choose_persistent(struct evlist *evlist, u32 id,
 			      const struct persistent_choice *choice)
@@ -397,15 +387,14 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 		/* The buffer of a CPU has no records of other CPUs. */
 		.member.in_part	  = choice->tasks || choice->instance != PERSISTENT_ALL,
 	};
-	int err, nr = persistent__instances(id, &query, &instances);
+	int err, nr;
 
-	if (nr <= 0) {
-		free(instances);
-		return set__error(&set, nr ?: -ENOENT);
-	}
-
-	scnprintf(set.member.name, sizeof(set.member.name), "%s", query.name);
-	err = set__fill(&set, instances, nr, choice);
+	persistent__name_or_id(id, set.member.name);
+	nr = persistent__instances(id, &query, &instances);
+	if (nr > 0)
+		err = set__fill(&set, instances, nr, choice);
+	else
+		err = nr ?: -ENOENT;
 	free(instances);
 	if (!err) {
 		set__find_threads(&set);
@@ -421,5 +410,5 @@ int evlist__choose_persistent(struct evlist *evlist, u32 id,
 	free(set.pids);
 	free(set.nths);
 	perf_thread_map__put(set.threads);
-	return err < 0 ? set__error(&set, err) : err;
+	return err < 0 ? persistent__error("read", id, set.member.name, 'r', err) : err;
 }

@@ -12,7 +12,6 @@
 #include <linux/err.h>
 #include <linux/kernel.h>
 #include <linux/time64.h>
-#include <perf/event.h>
 #include <sys/stat.h>
 #include "build-id.h"
 #include "clockid.h"
@@ -92,16 +91,11 @@ static int persistent_output__create(struct persistent_output *output)
 static void persistent_output__features(struct persistent_output *output)
 {
 	struct perf_header *header = &output->session->header;
-	struct evsel *evsel;
-	bool branch_stack = false;
 
 	for (int feat = HEADER_FIRST_FEATURE; feat < HEADER_LAST_FEATURE; feat++)
 		perf_header__set_feat(header, feat);
 
-	evlist__for_each_entry(output->evlist, evsel)
-		branch_stack |= evsel__has_br_stack(evsel);
-
-	if (!branch_stack)
+	if (!(evlist__combined_sample_type(output->evlist) & PERF_SAMPLE_BRANCH_STACK))
 		perf_header__clear_feat(header, HEADER_BRANCH_STACK);
 #ifdef HAVE_LIBTRACEEVENT
 	if (!have_tracepoints(&evlist__core(output->evlist)->entries))
@@ -221,21 +215,15 @@ int persistent_output__check_stdout(const char *option)
 int persistent_output__open(struct persistent_output *output, struct evlist *evlist,
 			    const char *path)
 {
-	bool is_pipe = !strcmp(path, "-");
 	int err = evlist__check_persistent_formats(evlist);
 
-	if (!err && is_pipe)
-		err = evlist__check_persistent_pipe(evlist);
 	if (err)
 		return err;
-	if (is_pipe) {
-		err = persistent_output__append(output, evlist, "standard output",
-						STDOUT_FILENO) ?:
-		      persistent_output__begin_pipe(output);
-		if (err)
-			persistent_output__abort(output);
-		return err;
-	}
+	if (!strcmp(path, "-"))
+		return evlist__check_persistent_pipe(evlist) ?:
+		       persistent_output__append(output, evlist, "standard output",
+						 STDOUT_FILENO) ?:
+		       persistent_output__begin_pipe(output);
 
 	*output = (struct persistent_output) {
 		.evlist	= evlist,
@@ -252,11 +240,7 @@ int persistent_output__open(struct persistent_output *output, struct evlist *evl
 	if (!err && perf_session__write_header(output->session, evlist,
 					       perf_data__fd(&output->data), false) < 0)
 		err = -errno ?: -EIO;
-	if (err) {
-		persistent_output__error(output, -err);
-		persistent_output__abort(output);
-	}
-	return err;
+	return err ? persistent_output__error(output, -err) : 0;
 }
 
 static int persistent_output__put_header(struct persistent_output *output, u32 type)
@@ -409,7 +393,7 @@ int persistent_output__put_lost(struct persistent_output *output, struct evsel *
 }
 
 /*
- * Report records that the kernel dropped, buffer full. Those that were overwritten before
+ * Report records that the kernel dropped, buffer full. Records that were overwritten before
  * they were read are reported separately.
  */
 int persistent_output__write_lost(struct persistent_output *output)
@@ -558,27 +542,23 @@ int persistent_output__close(struct persistent_output *output)
 {
 	int err;
 
-	if (output->data.is_pipe) {
-		persistent_output__end_session(output);
+	if (output->data.is_pipe)
 		return 0;
-	}
 
 	err = persistent_output__finish(output);
 	if (err)
-		persistent_output__error(output, -err);
-	else
-		err = persistent_output__keep_old(output);
-	if (!err && rename(output->partial, output->path))
-		err = persistent_output__error(output, errno);
-	if (err) {
-		persistent_output__abort(output);
+		return persistent_output__error(output, -err);
+	err = persistent_output__keep_old(output);
+	if (err)
 		return err;
-	}
+	if (rename(output->partial, output->path))
+		return persistent_output__error(output, errno);
 	output->partial[0] = '\0';
 	return 0;
 }
 
-void persistent_output__abort(struct persistent_output *output)
+/* Also after an error; a file that was not closed is removed. */
+void persistent_output__exit(struct persistent_output *output)
 {
 	persistent_output__end_session(output);
 	if (output->partial[0])

@@ -55,6 +55,6 @@ int persistent_output__put_lost(struct persistent_output *output, struct evsel *
 int persistent_output__write_lost(struct persistent_output *output);
 int persistent_output__measure(struct persistent_output *output, u64 *size);
 int persistent_output__close(struct persistent_output *output);
-void persistent_output__abort(struct persistent_output *output);
+void persistent_output__exit(struct persistent_output *output);
 
 #endif /* __PERF_PERSISTENT_OUTPUT_H */

@@ -11,10 +11,8 @@
 #include <linux/ring_buffer.h>
 #include <linux/time64.h>
 #include <linux/zalloc.h>
-#include <perf/event.h>
 #include "debug.h"
 #include "env.h"
-#include "event.h"
 #include "evlist.h"
 #include "evsel.h"
 #include "registry.h"
@@ -182,9 +180,6 @@ void persistent_reader__exit(struct persistent_reader *reader)
 void persistent_reader__close(struct persistent_reader *reader)
 {
 	persistent_reader__exit(reader);
-	if (!reader->evlist)
-		return;
-	evlist__close(reader->evlist);
 	evlist__put(reader->evlist);
 }
 
@@ -230,9 +225,7 @@ u64 persistent_event__time(struct evlist *evlist, union perf_event *event)
 {
 	u64 time = 0;
 
-	if (evlist__parse_sample_timestamp(evlist, event, &time))
-		return 0;
-	return time;
+	return evlist__parse_sample_timestamp(evlist, event, &time) ? 0 : time;
 }
 
 static bool evlist__is_later(struct evlist *evlist, union perf_event *event, u64 horizon)
@@ -255,7 +248,8 @@ static union perf_event *persistent_buffer__oldest_left(struct persistent_buffer
 }
 
 /*
- * After the first read: what was overwritten by then is older than what this reader wants.
+ * Call this after the first read: bytes that were overwritten by then are older than the
+ * records that this reader wants.
  *
  * The side-band of a task is in the buffers of all CPUs that it ran on. If one of them was
  * overwritten, the others can mislead, e.g. with a fork without the exec that followed. So

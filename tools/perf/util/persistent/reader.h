@@ -6,9 +6,6 @@
 #include <linux/types.h>
 #include "buffer.h"
 
-struct evlist;
-union perf_event;
-
 /*
  * @history:	   begin with the records in the buffers, not with new ones
  * @consume:	   make room by consuming the records that were read

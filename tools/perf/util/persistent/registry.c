@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <limits.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include "perf-sys.h"
 #include "pmu.h"
 #include "utf8.h"
+#include "util.h"
 
 /* Most sessions have no more, so that one query is enough. */
 #define ROOM_FOR_INSTANCES	256
@@ -46,12 +46,11 @@ static int persistent__read(const char *file, char *buf, size_t size)
 	if (len < 0)
 		len = -errno;
 	close(fd);
-	if (len < 0)
-		return len;
 
-	while (len && isspace(buf[len - 1]))
+	while (len > 0 && isspace(buf[len - 1]))
 		len--;
-	buf[len] = '\0';
+	if (len >= 0)
+		buf[len] = '\0';
 	return len;
 }
 
@@ -439,8 +438,7 @@ int persistent__each(int argc, const char **argv, int (*fn)(u32 id, void *arg), 
  */
 int persistent__open(u32 id, u32 instance)
 {
-	u64 config = id | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT;
-	int fd = persistent__reopen(config);
+	int fd = persistent__reopen(id | ((u64)instance + 1) << PERF_PERSISTENT_INSTANCE_SHIFT);
 
 	return fd == -ENOENT ? persistent__why_gone(id) : fd;
 }

@@ -257,7 +257,7 @@ int evlist__identify_persistent(struct evlist *evlist)
 	return 0;
 }
 
-/* Whoever can read the common layout of tracepoints can read each format. */
+/* The common layout of tracepoints can be read with the same rights as each format. */
 static int evsel__check_format(struct evsel *evsel)
 {
 	char *path = get_events_file("header_page");

@@ -10,7 +10,6 @@
 struct evlist;
 struct evsel;
 struct perf_cpu_map;
-struct perf_thread_map;
 struct record_opts;
 
 /* An instance, and what it had lost when it was cleared or this reader began */

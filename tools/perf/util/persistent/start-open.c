@@ -323,7 +323,8 @@ u64 persistent_start__ttl(struct persistent_start *start)
 /*
  * Samples of all members go to one buffer per CPU, or per thread if they follow it from
  * CPU to CPU; the first member brings it. Side-band has a buffer of its own: samples come
- * so much faster that they would overwrite the names of their tasks.
+ * so much faster that they would overwrite the names of their tasks. Returns the file of
+ * the owner, or -1 if this event, which needs a buffer, is to bring it.
  */
 static int persistent_start__buffer_owner(struct persistent_start *start, struct evsel *evsel,
 					  int idx, int thread)
@@ -333,14 +334,11 @@ static int persistent_start__buffer_owner(struct persistent_start *start, struct
 	struct evsel *pos;
 
 	evlist__for_each_entry(start->evlist, pos) {
-		if (pos == evsel)
-			break;
 		idx = perf_cpu_map__idx(pos->core.cpus, cpu);
 		if (idx >= 0 && pos->tracking == evsel->tracking && evsel__has_buffer(pos))
-			return PERSISTENT_FD(pos, idx, shared);
+			break;
 	}
-	idx = perf_cpu_map__idx(evsel->core.cpus, cpu);
-	return shared == thread ? -1 : PERSISTENT_FD(evsel, idx, shared);
+	return pos == evsel && shared == thread ? -1 : PERSISTENT_FD(pos, idx, shared);
 }
 
 /*
@@ -363,43 +361,34 @@ static u32 persistent_start__pages(struct persistent_start *start, struct evsel 
 static int persistent_start__detach_error(struct persistent_start *start, struct evsel *evsel,
 					  struct perf_cpu cpu, int thread, int err)
 {
-	const char *name = evsel__name(evsel);
+	bool has_option = evsel->tracking && start->spec.side_band_pages;
+	const char *size = has_option ? "sideband=" : "-m", *name = evsel__name(evsel);
 	char sbuf[STRERR_BUFSIZE], place[128];
 
 	evsel__persistent_place(evsel, cpu, thread, place, sizeof(place));
-	switch (err) {
-	case EEXIST:
-		if (!start->id)
-			pr_err("--persistent=%s: the name is taken ('perf persistent list' shows by whom)\n",
-			       start->spec.name ?: "");
-		else
-			pr_err("%s%s is listed twice\n", name, place);
-		break;
-	case EAGAIN:
+	if (err == EEXIST && !start->id)
+		pr_err("--persistent=%s: the name is taken ('perf persistent list' shows by whom)\n",
+		       start->spec.name ?: "");
+	else if (err == EEXIST)
+		pr_err("%s%s is listed twice\n", name, place);
+	else if (err == EAGAIN)
 		pr_err("%s%s: %skernel.perf_event_persistent_max is reached: raise it, end sessions with 'perf persistent stop', or choose fewer CPUs, tasks or events\n",
 		       name, place, perf_cap__capable(CAP_PERFMON) ?
 		       "" : "user.max_perf_persistent or ");
-		break;
-	case EPERM:
+	else if (err == EPERM)
 		pr_err("%s%s: no more memory can be locked for buffers, use a smaller %s or raise kernel.perf_event_mlock_kb\n",
-		       name, place,
-		       evsel->tracking && start->spec.side_band_pages ? "sideband=" : "-m");
-		break;
-	case ENOMEM:
+		       name, place, size);
+	else if (err == ENOMEM)
 		pr_err("%s%s: not enough memory for its buffer, use a smaller %s\n", name, place,
-		       evsel->tracking && start->spec.side_band_pages ? "sideband=" : "-m");
-		break;
-	case EACCES:
+		       size);
+	else if (err == EACCES)
 		pr_err("%s%s cannot be made persistent without CAP_PERFMON\n", name, place);
-		break;
-	case EOPNOTSUPP:
+	else if (err == EOPNOTSUPP)
 		pr_err("%s%s cannot be persistent: its PMU is for one user at a time\n", name,
 		       place);
-		break;
-	default:
+	else
 		pr_err("%s%s cannot be made persistent: %s\n", name, place,
 		       str_error_r(err, sbuf, sizeof(sbuf)));
-	}
 	return -err;
 }
 
@@ -407,10 +396,8 @@ static int persistent_start__detach_one(struct persistent_start *start, struct e
 					u32 member, int idx, int thread)
 {
 	struct perf_cpu cpu = perf_cpu_map__cpu(evsel->core.cpus, idx);
-	int owner = persistent_start__buffer_owner(start, evsel, idx, thread);
-	bool has_buffer = evsel__has_buffer(evsel);
 	const char *label = evsel__name(evsel);
-	int id, fd = PERSISTENT_FD(evsel, idx, thread);
+	int id, owner, fd = PERSISTENT_FD(evsel, idx, thread);
 	struct perf_event_detach detach = {
 		.id	= start->id,
 		.member	= member,
@@ -425,10 +412,13 @@ static int persistent_start__detach_one(struct persistent_start *start, struct e
 		detach.flags = PERF_DETACH_UNCOMMITTED;
 	}
 
-	if (has_buffer && owner < 0)
-		detach.buffer_pages = persistent_start__pages(start, evsel);
-	if (has_buffer && owner >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, owner) < 0)
-		return persistent_start__detach_error(start, evsel, cpu, thread, errno);
+	if (evsel__has_buffer(evsel)) {
+		owner = persistent_start__buffer_owner(start, evsel, idx, thread);
+		if (owner < 0)
+			detach.buffer_pages = persistent_start__pages(start, evsel);
+		else if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, owner) < 0)
+			return persistent_start__detach_error(start, evsel, cpu, thread, errno);
+	}
 
 	id = ioctl(fd, PERF_EVENT_IOC_DETACH, &detach);
 	if (id < 0)

@@ -18,7 +18,6 @@
 #include "debug.h"
 #include "evlist.h"
 #include "evsel.h"
-#include "record.h"
 #include "registry.h"
 #include "rlimit.h"
 #include "target.h"
@@ -106,11 +105,9 @@ static int persistent_start__delay(struct persistent_start *start)
 	u64 now = rdclock(), end = now + (u64)start->target->initial_delay * NSEC_PER_MSEC;
 	int err = 0;
 
-	for (; !err && now < end; now = rdclock()) {
-		err = persistent_start__sleep(start, min(end - now, start->setup_ttl / 4));
-		if (!err)
-			err = persistent_start__renew(start);
-	}
+	for (; !err && now < end; now = rdclock())
+		err = persistent_start__sleep(start, min(end - now, start->setup_ttl / 4)) ?:
+		      persistent_start__renew(start);
 	return err;
 }
 

@@ -27,7 +27,9 @@ static struct intlist *tracepoints;
 
 static int tracepoints__add(void *state __maybe_unused, const char *system, const char *event)
 {
-	struct int_node *node = intlist__findnew(tracepoints, tp_pmu__id(system, event));
+	int id = tp_pmu__id(system, event);
+	/* Most of ftrace's own events have no id. */
+	struct int_node *node = id < 0 ? NULL : intlist__findnew(tracepoints, id);
 	char *name;
 
 	if (node && asprintf(&name, "%s:%s", system, event) >= 0)
@@ -187,8 +189,8 @@ static void events__group(const char *events, struct strbuf *sb)
  */
 char *persistent__fit_events(const char *events, int width)
 {
+	struct strbuf sb = STRBUF_INIT;
 	char *text = strdup(events);
-	struct strbuf sb;
 
 	if (!text)
 		return NULL;
@@ -197,7 +199,6 @@ char *persistent__fit_events(const char *events, int width)
 		return text;
 
 	free(text);
-	strbuf_init(&sb, 0);
 	events__group(events, &sb);
 	if (sb.len > (size_t)width) {
 		strbuf_setlen(&sb, max(width - 3, 0));
