@@ -127,15 +127,6 @@ static void update_holds(struct perf_persistent_session *session, u32 member, bo
 		perf_persistent_update_hold(event);
 }
 
-/* Returns how many files have this hold now. */
-static u32 add_hold(struct perf_persistent_session *session, u32 member, int add)
-{
-	lockdep_assert_held(&session->control);
-	guard(mutex)(&perf_persistent_mutex);
-
-	return session->nr_holds[member] += add;
-}
-
 /* Release all holds of a file, in one walk over the instances. */
 static void release_session(struct perf_persistent_session *session, unsigned long *holds)
 {
@@ -143,7 +134,7 @@ static void release_session(struct perf_persistent_session *session, unsigned lo
 
 	/* Leave out those that other files still hold. */
 	for_each_set_bit(member, holds, PERF_PERSISTENT_MEMBERS + 1) {
-		if (add_hold(session, member, -1))
+		if (--session->nr_holds[member])
 			__clear_bit(member, holds);
 	}
 	if (bitmap_empty(holds, PERF_PERSISTENT_MEMBERS + 1))
@@ -165,7 +156,7 @@ void perf_persistent_hold(struct perf_persistent_holder *holder, u32 member)
 
 	lockdep_assert_held(&session->control);
 
-	if (test_and_set_bit(member, holder->holds) || add_hold(session, member, 1) > 1)
+	if (test_and_set_bit(member, holder->holds) || session->nr_holds[member]++)
 		return;
 
 	/* Before the hold, so that a held instance can record it. */

@@ -66,7 +66,7 @@ struct perf_persistent_member {
  * @keys:	   struct perf_persistent_instance by key
  * @members:	   struct perf_persistent_member in the order of their numbers
  * @nr_instances:  0 before the first and after the last one; lookups fail then
- * @nr_unfinished: instances that are not finished, and who creates the session; it
+ * @nr_unfinished: instances that are not finished, and who creates it or sends a uevent; it
  *		   ends with the last of them
  * @next_instance: next number; numbers are not reused
  * @id:		   1 to INT_MAX
@@ -85,8 +85,8 @@ struct perf_persistent_member {
  * @expire:	   ends all instances
  * @control:	   serializes joining, attaching and SET; see perf_persistent_mutex
  *
- * @kobj, @id and @created do not change, and @nr_unfinished and @nr_pages are atomic. @event_kn
- * and, by SET, @name change under @control. Everything else is protected by
+ * @kobj, @id and @created do not change, and @nr_unfinished and @nr_pages are atomic. @nr_holds,
+ * @event_kn and, by SET, @name change under @control. Everything else is protected by
  * perf_persistent_mutex, but @flags, @uid, @needs and @next_instance are also read without a lock.
  */
 struct perf_persistent_session {

@@ -196,38 +196,29 @@ static int fill_instances(struct query_answer *a, struct perf_persistent_session
 	if (!a->instances)
 		return -ENOMEM;
 
-	for_each_persistent_event(event, session, 0, !err && a->nr < room)
+	for_each_persistent_event(event, session, 0, !err && a->nr < room) {
 		err = fatal_signal_pending(current) ? -EINTR :
-		      fill_one(&a->instances[a->nr++], session, event, &a->may_read_all);
-	/* Some instances have left meanwhile. */
+		      fill_one(&a->instances[a->nr], session, event, &a->may_read_all);
+		/* Omit one that has left meanwhile. */
+		if (a->instances[a->nr].id)
+			a->nr++;
+	}
 	if (a->nr < room)
 		a->info.nr_instances = a->nr;
 
 	return err;
 }
 
-struct head_request {
-	struct perf_buffer	*rb;
-	u64			head;
-};
-
-static void read_head(void *info)
-{
-	struct head_request *h = info;
-
-	/* As wide as data_head is */
-	h->head = (unsigned long)local_read(&h->rb->head);
-}
+static void interrupt_cpu(void *info) { }
 
 /*
- * Get the reserved head: records beyond it may be incomplete. It is read on the
- * CPU that writes, so it covers everything that was reserved there before the
+ * Get the reserved head: records beyond it may be incomplete. The CPU that writes is
+ * interrupted first, so it covers everything that was reserved there before the
  * call. Data that a reader copied before, and that the head has not passed, is
  * intact.
  */
 static u64 reserved_head(struct perf_event *event, struct perf_buffer *rb)
 {
-	struct head_request h = { .rb = rb };
 	int cpu = event->cpu;
 
 	/* Do not disturb a CPU that the task may never have been on. */
@@ -244,11 +235,11 @@ static u64 reserved_head(struct perf_event *event, struct perf_buffer *rb)
 		cpu = task_cpu(event->hw.target);
 	}
 
-	/* A CPU that is offline writes nothing. */
-	if (smp_call_function_single(cpu, read_head, &h, 1))
-		read_head(&h);
+	/* This fails if the CPU is offline, and writes nothing. */
+	smp_call_function_single(cpu, interrupt_cpu, NULL, 1);
 
-	return h.head;
+	/* As wide as data_head is */
+	return (unsigned long)local_read(&rb->head);
 }
 
 static void fill_buffer(struct query_answer *a, struct perf_event *event)
@@ -424,19 +415,6 @@ static int put_parts(struct query_answer *a, u32 room)
 	       put_part(u->instances, &room, a->instances, a->nr, sizeof(*a->instances));
 }
 
-static int put_info(const struct query_answer *a, size_t usize, unsigned long arg)
-{
-	void __user *uarg = (void __user *)arg;
-	size_t size = sizeof(a->info);
-
-	if (copy_to_user(uarg, &a->info, min(usize, size)))
-		return -EFAULT;
-	if (usize > size && clear_user(uarg + size, usize - size))
-		return -EFAULT;
-
-	return 0;
-}
-
 /*
  * Keep only the addresses and the room at each: clear all that is an answer. Returns the room for
  * instances.
@@ -478,7 +456,8 @@ long perf_persistent_ioctl_query(const struct perf_persistent_holder *holder,
 	if (!err)
 		err = put_parts(a, room);
 	if (!err)
-		err = put_info(a, _IOC_SIZE(cmd), arg);
+		err = copy_struct_to_user((void __user *)arg, _IOC_SIZE(cmd), &a->info,
+					  sizeof(a->info), NULL);
 
 	kfree(a->filter);
 	kfree(a->cgroup);

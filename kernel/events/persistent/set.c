@@ -444,8 +444,11 @@ static int change_session(struct perf_persistent_change *c, struct perf_event *e
 
 	/* Without the mutex, as others may wait for it, and some callers may only hold. */
 	wait_for_reports(&c->set);
-	if (!err && (c->set.flags & PERF_PERSISTENT_SET_ANNOUNCED))
+	if (!err && (c->set.flags & PERF_PERSISTENT_SET_ANNOUNCED) &&
+	    refcount_inc_not_zero(&session->nr_unfinished)) {
 		perf_persistent_sysfs_announce(session, KOBJ_CHANGE);
+		perf_persistent_session_finish(session);
+	}
 
 	return err;
 }

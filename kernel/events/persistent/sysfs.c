@@ -173,12 +173,12 @@ static const struct kset_uevent_ops session_uevent_ops = {
 static struct ratelimit_state user_uevents =
 	RATELIMIT_STATE_INIT_FLAGS(user_uevents, HZ, 100, RATELIMIT_MSG_ON_RELEASE);
 
-/* Send a uevent about a session, unless that has ended. */
+/* Send a uevent about a session. The caller keeps the session from being finished. */
 void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
 				    enum kobject_action action)
 {
 	/* Ignore errors: it does not matter whether anybody listens. */
-	if (session->kobj.state_in_sysfs && (perfmon_capable() || __ratelimit(&user_uevents)))
+	if (perfmon_capable() || __ratelimit(&user_uevents))
 		kobject_uevent(&session->kobj, action);
 }
 

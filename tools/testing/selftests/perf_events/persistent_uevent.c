@@ -2,6 +2,7 @@
 /*
  * Persistent perf events: contents of a session's uevents.
  */
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include <linux/netlink.h>
@@ -10,6 +11,9 @@
 
 /* Instead of the id of a session */
 #define ANY	0
+
+#define SETTERS	12
+#define TIME	2000000000ULL
 
 FIXTURE(uevent)
 {
@@ -67,14 +71,14 @@ static bool is_about(const char *msg, int len, int id)
 	       path && (id == ANY || atoi(strrchr(path, '/') + 1) == id);
 }
 
-/* Wait for the next uevent of a session; returns its action. */
-static const char *next_uevent(int sock, int id, char *name)
+/* Wait for the next uevent of a session; returns its action, or "none" after @ms. */
+static const char *next_uevent(int sock, int id, char *name, int ms)
 {
 	static char msg[4096];
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 	int len;
 
-	while (poll(&p, 1, PATIENCE_MS) == 1) {
+	while (poll(&p, 1, ms) == 1) {
 		len = recv(sock, msg, sizeof(msg) - 1, 0);
 		if (len < 0)
 			return strerrorname_np(errno);
@@ -90,7 +94,7 @@ static const char *next_uevent(int sock, int id, char *name)
 }
 
 #define EXPECT_UEVENT(id, what)		\
-	EXPECT_STREQ(what, next_uevent(self->sock, id, self->name))
+	EXPECT_STREQ(what, next_uevent(self->sock, id, self->name, PATIENCE_MS))
 
 /* Uevents report that a session is added, renamed, changed in mode, and removed. */
 TEST_F(uevent, life)
@@ -108,6 +112,41 @@ TEST_F(uevent, life)
 	EXPECT_UEVENT(id, "change");
 	ASSERT_EQ(0, attach(fd));
 	EXPECT_UEVENT(id, "remove");
+}
+
+/* SET until the session ends; after it disables events, it waits before it sends a uevent. */
+static void *setter(void *fd)
+{
+	while (!SET((long)fd, .flags = PERF_PERSISTENT_SET_DISABLE | PERF_PERSISTENT_SET_MODE,
+		    .mode = 0600))
+		;
+
+	return NULL;
+}
+
+/* Nothing comes after "remove". */
+TEST_F(uevent, removed)
+{
+	__u64 end = now_ns() + TIME;
+	pthread_t thread[SETTERS];
+	const char *action;
+	int i, id, fd;
+
+	while (now_ns() < end) {
+		fd = event_open(&self->attr, -1, 0, -1, 0);
+		id = DETACH(fd, .ttl = 1000000 + now_ns() % 10000000);
+		ASSERT_LT(0, id);
+		for (i = 0; i < SETTERS; i++)
+			ASSERT_EQ(0, pthread_create(&thread[i], NULL, setter, (void *)(long)fd));
+		for (i = 0; i < SETTERS; i++)
+			ASSERT_EQ(0, pthread_join(thread[i], NULL));
+		do {
+			action = next_uevent(self->sock, id, self->name, PATIENCE_MS);
+			ASSERT_STRNE("none", action);
+		} while (strcmp("remove", action));
+		ASSERT_STREQ("none", next_uevent(self->sock, id, self->name, 0));
+		close(fd);
+	}
 }
 
 /* A DETACH that fails sends none, and uevents come in their order. */
@@ -143,7 +182,7 @@ TEST_F(uevent, flood)
 	ASSERT_EQ(0, become(0));
 	ASSERT_EQ(0, SET(fd, .flags = PERF_PERSISTENT_SET_NAME, .name = addr("last")));
 	while (strcmp("last", self->name)) {
-		ASSERT_STRNE("none", next_uevent(self->sock, id, self->name));
+		ASSERT_STRNE("none", next_uevent(self->sock, id, self->name, PATIENCE_MS));
 		n++;
 	}
 	EXPECT_LT(1, n);
