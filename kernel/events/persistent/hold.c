@@ -105,6 +105,8 @@ void perf_persistent_update_hold(struct perf_event *event)
 
 	scoped_guard(mutex, &perf_persistent_mutex) {
 		inst = perf_persistent_instance_of(event);
+		if (inst)
+			lockdep_assert_held(&inst->session->control);
 		hold = inst && (inst->session->nr_holds[0] ||
 				inst->session->nr_holds[inst->member->nr + 1]);
 	}
@@ -131,6 +133,8 @@ static void update_holds(struct perf_persistent_session *session, u32 member, bo
 static void release_session(struct perf_persistent_session *session, unsigned long *holds)
 {
 	u32 member;
+
+	lockdep_assert_held(&session->control);
 
 	/* Leave out those that other files still hold. */
 	for_each_set_bit(member, holds, PERF_PERSISTENT_MEMBERS + 1) {

@@ -185,10 +185,12 @@ static int fill_instances(struct query_answer *a, struct perf_persistent_session
 {
 	struct perf_event *event;
 	int err = 0;
+	u32 left;
 
 	scoped_guard(mutex, &perf_persistent_mutex)
 		a->info.nr_instances = session->nr_instances;
-	room = min(room, a->info.nr_instances);
+	left = a->info.nr_instances;
+	room = min(room, left);
 	if (!room)
 		return 0;
 
@@ -196,7 +198,8 @@ static int fill_instances(struct query_answer *a, struct perf_persistent_session
 	if (!a->instances)
 		return -ENOMEM;
 
-	for_each_persistent_event(event, session, 0, !err && a->nr < room) {
+	/* Those that join meanwhile come last. Leave them out, or the walk might not end. */
+	for_each_persistent_event(event, session, 0, !err && a->nr < room && left--) {
 		err = fatal_signal_pending(current) ? -EINTR :
 		      fill_one(&a->instances[a->nr], session, event, &a->may_read_all);
 		/* Omit one that has left meanwhile. */
