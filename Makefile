@@ -41,35 +41,35 @@ help: ## Show this text
 		printf '  %-15s %s\n' "$$name" "$$text"; done
 
 run: PARTS = plain perf selftests guest
-run: deps tree ## Show sessions in the guest: record, count, run programs, read, stop
+run: tree ## Show sessions in the guest: record, count, run programs, read, stop
 	@scripts/build $(PARTS)
 	@vm/run --add vm/demo -- sh /root/demo
 
 test: PARTS = $(call parts,kernels perf selftests guest) $(if $(filter plain,$(KERNELS)),$(if $(BASE),,readers))
-test: deps tree ## Run all tests, on plain and debug kernels
+test: tree ## Run all tests, on plain and debug kernels
 	@scripts/build $(PARTS)
 	@tests/run $(KERNELS)
 
 stress: KERNELS = $(or $(K),$(if $(BASE),plain,debug))
 stress: PARTS = $(call parts,kernels perf selftests guest)
-stress: deps tree ## Run the stress test for MINUTES, on the debug kernel
+stress: tree ## Run the stress test for MINUTES, on the debug kernel
 	@scripts/build $(PARTS)
 	@PERSISTENT_STRESS_SECONDS=$$(($(MINUTES) * 60)) T=persistent_stress tests/run $(KERNELS)
 
 sanitize: PARTS = plain perf selftests guest sanitized
-sanitize: deps tree ## Run perf's tests with a perf that is built with ASan and UBSan
+sanitize: tree ## Run perf's tests with a perf that is built with ASan and UBSan
 	@scripts/build $(PARTS)
 	@tests/run sanitized
 
 shell: KERNELS = $(or $(K),plain)
 shell: PARTS = $(call parts,kernels perf selftests guest)
-shell: deps tree ## Boot the guest with a shell at your terminal
+shell: tree ## Boot the guest with a shell at your terminal
 	@scripts/build $(PARTS)
 	@vm/run $(if $(arm64),--arch arm64) --kernel $(x86_64)$(arm64)
 
 check: PARTS = $(if $(BASE),,plain perf selftests guest)
 check: MORE = $(if $(ALL),check)
-check: deps tree ## Check the series with the kernel's own scripts, and the scripts here; ALL=1: with more of them
+check: tree ## Check the series with the kernel's own scripts, and the scripts here; ALL=1: with more of them
 	@scripts/build $(PARTS)
 	@tests/run check
 
@@ -78,46 +78,46 @@ ci: ## Run test, stress and check, and on the other base test and check
 
 bisect: PARTS = bisect
 bisect: MORE = $(if $(ALL),clang)
-bisect: deps tree ## Build what each commit of the series touches; with ALL=1 in more configs, and boot it
+bisect: tree ## Build what each commit of the series touches; with ALL=1 in more configs, and boot it
 	@scripts/bisect
 
-series: deps tree ## Write the series as mails to build/mail: a folder for each part, and all in one file; BASE: the file
+series: tree ## Write the series as mails to build/mail: a folder for each part, and all in one file; BASE: the file
 	@scripts/mail $(if $(V),-v $(V))
 
 # Both use the newest base.
 baseline bench: override BASE :=
 baseline: PARTS = selftests base
-baseline: deps tree ## Without the series: run perf's own suites, and see if each fix's test fails
+baseline: tree ## Without the series: run perf's own suites, and see if each fix's test fails
 	@scripts/build $(PARTS)
 	@O=$(O)/base vm/run --timeout 3000 --add tests/suites -- sh /root/suites >$(O)/suites.base
 	@mv $(O)/suites.base tests/suites.base
 	@tests/unfixed
 
 bench: PARTS = $(addprefix arm64/,plain off perf selftests guest bench base)
-bench: deps tree ## Measure the costs, compared with the base: bench/results.md
+bench: tree ## Measure the costs, compared with the base: bench/results.md
 	@scripts/build $(PARTS)
 	@bench/run arm64
 
 # These need more packages.
 deb installed: MORE = deb
 deb: PARTS = deb
-deb: deps tree ## Build Debian packages of the kernel and perf, for a machine of your own
+deb: tree ## Build Debian packages of the kernel and perf, for a machine of your own
 	@CONFIG='$(CONFIG)' scripts/build $(PARTS)
 
 installed: PARTS = machine
-installed: deps tree ## Install, use, upgrade and remove such packages on Debian with systemd
+installed: tree ## Install, use, upgrade and remove such packages on Debian with systemd
 	@scripts/build $(PARTS)
 	@tests/run installed
 
 # perf, the selftests and the new files are those of the newest base, for any base.
-tree: room ## Make or update the kernel tree with the series as a branch, in the build folder
+tree: deps ## Make or update the kernel tree with the series as a branch, in the build folder
 	@$(if $(BASE),BASE= LINUX= scripts/tree make)
 	@scripts/tree make
 
 refresh: ## Write that branch back into patches/ and the new files
 	@scripts/tree refresh
 
-port: room ## Port the changes of the newest base's series to BASE
+port: deps ## Port the changes of the newest base's series to BASE
 	@BASE= LINUX= scripts/tree make
 	@scripts/tree port
 
