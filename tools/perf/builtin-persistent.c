@@ -25,11 +25,11 @@ static const struct {
 	  "                                                         print the counts of sessions",
 	},
 	{ "dump", persistent_cmd__dump,
-	  "perf persistent dump [-o <file>] [--last <time>] [--max-size <size>] <name|id>...|--all\n"
+	  "perf persistent dump [-o <file>] [--last <time>] [--max-size <size>] [-N] [-q] [-v] <name|id>...|--all\n"
 	  "                                                         write a snapshot of running sessions to a perf.data",
 	},
 	{ "flush", persistent_cmd__flush,
-	  "perf persistent flush -o <log> [--max-size <size>] [--max-age <time>] [--keep <n>|--until-full] <name|id>\n"
+	  "perf persistent flush -o <log> [--max-size <size>] [--max-age <time>] [--keep <n>|--until-full] [-q] [-v] <name|id>\n"
 	  "                                                         move the records of a discard session to a log, to make room",
 	},
 	{ "status", persistent_cmd__status,
@@ -65,7 +65,7 @@ static const struct {
 	  "                                                         free the counters of sessions while a command runs",
 	},
 	{ "stop", persistent_cmd__control,
-	  "perf persistent stop [--dump <file>] <name|id>...|--mine|--all   end sessions",
+	  "perf persistent stop [--dump <file> [-N]] <name|id>...|--mine|--all   end sessions",
 	},
 };
 

@@ -50,8 +50,8 @@ PERSISTENT_INSTANCE_EVENT(persistent_offline);
 PERSISTENT_INSTANCE_EVENT(persistent_online);
 
 /*
- * A session (@member is 0), or one of its members (its number + 1). @flags is
- * perf_persistent_set::flags of the change, or 0.
+ * A session, or one of its members; @member is 0 or the number + 1, and the record has the number,
+ * or -1. @flags is perf_persistent_set::flags of the change, or 0.
  */
 DECLARE_EVENT_CLASS(persistent_session,
 
@@ -61,18 +61,17 @@ DECLARE_EVENT_CLASS(persistent_session,
 
 	TP_STRUCT__entry(
 		__field(u32,	id)
-		__field(u32,	member)
+		__field(int,	member)
 		__field(u32,	flags)
 	),
 
 	TP_fast_assign(
 		__entry->id	= id;
-		__entry->member	= member;
+		__entry->member	= (int)member - 1;
 		__entry->flags	= flags;
 	),
 
-	TP_printk("id=%u member=%d flags=%#x", __entry->id, (int)__entry->member - 1,
-		  __entry->flags)
+	TP_printk("id=%u member=%d flags=%#x", __entry->id, __entry->member, __entry->flags)
 );
 
 #define PERSISTENT_SESSION_EVENT(name)			\

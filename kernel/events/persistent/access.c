@@ -138,9 +138,20 @@ static bool records_group(const struct perf_event *event)
 	       ((attr->sample_type & PERF_SAMPLE_READ) || attr->inherit_stat);
 }
 
-/* PERF_NEED_* of the events of a group that are not in @session; *@nr counts all but the leader. */
+/* PERF_NEED_* of an event that is not in the session, for who may access @target, or no task */
+static unsigned int outsider_needs(struct perf_event *event, struct task_struct *target)
+{
+	struct task_struct *other = perf_persistent_target(event);
+	unsigned int needs = perf_persistent_needs(event);
+
+	return other && (!target || !same_thread_group(target, other)) ?
+	       needs | PERF_NEED_PERFMON : needs;
+}
+
+/* The same of the events of a group that are not in @session; *@nr counts all but the leader. */
 static unsigned int group_needs(struct perf_event *leader,
-				const struct perf_persistent_session *session, unsigned int *nr)
+				const struct perf_persistent_session *session,
+				struct task_struct *target, unsigned int *nr)
 {
 	unsigned int needs = 0;
 	struct perf_event *sibling;
@@ -148,22 +159,23 @@ static unsigned int group_needs(struct perf_event *leader,
 	lockdep_assert_held(&leader->ctx->lock);
 
 	if (!perf_persistent_instance_in(leader, session))
-		needs |= perf_persistent_needs(leader);
+		needs |= outsider_needs(leader, target);
 
 	for_each_sibling_event(sibling, leader) {
 		/* Limit the time with interrupts off. */
 		if (++*nr > PERF_PERSISTENT_SHARERS)
 			return needs | PERF_NEED_PERFMON;
 		if (!perf_persistent_instance_in(sibling, session))
-			needs |= perf_persistent_needs(sibling);
+			needs |= outsider_needs(sibling, target);
 	}
 
 	return needs;
 }
 
-/* PERF_NEED_* of the events whose counts are in the records of @event, as above */
+/* The same of the events whose counts are in the records of @event */
 static unsigned int record_needs(struct perf_event *event,
-				 const struct perf_persistent_session *session, unsigned int *nr)
+				 const struct perf_persistent_session *session,
+				 struct task_struct *target, unsigned int *nr)
 {
 	struct perf_event_context *ctx;
 
@@ -176,18 +188,19 @@ static unsigned int record_needs(struct perf_event *event,
 	while ((ctx = READ_ONCE(event->ctx))) {
 		guard(raw_spinlock_irqsave)(&ctx->lock);
 		if (event->ctx == ctx)
-			return group_needs(event->group_leader, session, nr);
+			return group_needs(event->group_leader, session, target, nr);
 	}
 
 	return 0;
 }
 
-/* PERF_NEED_* of the events that write to @rb or are in their records, but not in @session */
+/* The same of the events that write to @rb or are in their records */
 static unsigned int sharer_needs(struct perf_buffer *rb,
 				 const struct perf_persistent_session *session,
 				 struct task_struct *target)
 {
-	struct task_struct *other_target;
+	/* Unless it is delegated, the caller may access all targets of the session. */
+	bool delegated = perf_persistent_is_delegated(session);
 	unsigned int needs = 0, nr = 0;
 	struct perf_event *other;
 
@@ -196,15 +209,14 @@ static unsigned int sharer_needs(struct perf_buffer *rb,
 	guard(spinlock_irq)(&rb->event_lock);
 
 	list_for_each_entry(other, &rb->event_list, rb_entry) {
+		bool in = perf_persistent_instance_in(other, session);
+
 		if (++nr > PERF_PERSISTENT_SHARERS)
 			return needs | PERF_NEED_PERFMON;
-		needs |= record_needs(other, session, &nr);
-		if (perf_persistent_instance_in(other, session))
-			continue;
-		needs |= perf_persistent_needs(other);
-		other_target = perf_persistent_target(other);
-		if (other_target && (!target || !same_thread_group(target, other_target)))
-			needs |= PERF_NEED_PERFMON;
+		needs |= record_needs(other, session, in && !delegated ?
+				      perf_persistent_target(other) : target, &nr);
+		if (!in)
+			needs |= outsider_needs(other, target);
 	}
 
 	return needs;
@@ -212,7 +224,7 @@ static unsigned int sharer_needs(struct perf_buffer *rb,
 
 /*
  * Check that an event to be detached may bring its buffer into @session, which
- * the caller may control: 0 or -EACCES.
+ * the caller may control: 0 or -EACCES. The caller may access @target, or no task if it is NULL.
  *
  * A buffer shows the records of all events that write to it, which may have the
  * counts of groups, so the caller must be allowed to open those events that are
@@ -220,7 +232,8 @@ static unsigned int sharer_needs(struct perf_buffer *rb,
  * later need no check: this takes the detached file, so it is done on purpose.
  */
 int perf_persistent_may_share(struct perf_event *event,
-			      const struct perf_persistent_session *session)
+			      const struct perf_persistent_session *session,
+			      struct task_struct *target)
 {
 	struct perf_buffer *rb __free(ring_buffer_put) = ring_buffer_get(event);
 	unsigned int needs, nr = 0;
@@ -230,8 +243,8 @@ int perf_persistent_may_share(struct perf_event *event,
 
 	/* Without a buffer, DETACH is about to give it one. */
 	scoped_guard(mutex, &perf_persistent_mutex)
-		needs = rb ? sharer_needs(rb, session, perf_persistent_target(event)) :
-			     record_needs(event, session, &nr);
+		needs = rb ? sharer_needs(rb, session, target) :
+			     record_needs(event, session, target, &nr);
 
 	/* Readers without the capability must not see events that they could not open. */
 	if (perfmon_capable() && !(READ_ONCE(session->flags) & PERF_PERSISTENT_PRIVILEGED) &&
@@ -314,6 +327,7 @@ static bool shows_others(struct perf_event *event)
 int perf_persistent_may_read(struct perf_persistent_session *session, struct perf_event *event,
 			     int *all)
 {
+	bool delegated = perf_persistent_is_delegated(session);
 	int err;
 
 	if (perfmon_capable())
@@ -323,12 +337,13 @@ int perf_persistent_may_read(struct perf_persistent_session *session, struct per
 		return -EACCES;
 
 	/* For example, an instance that was attached goes on writing to the shared buffer. */
-	err = perf_persistent_may_share(event, session);
+	err = perf_persistent_may_share(event, session,
+					delegated ? NULL : perf_persistent_target(event));
 	if (err)
 		return err;
 
 	/* Lockdown also restricts users to whom the session is delegated. */
-	if (perf_persistent_is_delegated(session))
+	if (delegated)
 		return session_allow(session);
 
 	/* Also if @all is known: the event may have joined since then. */
@@ -348,10 +363,8 @@ int perf_persistent_may_change(struct perf_persistent_session *session, unsigned
 	if (!perf_persistent_mode_allows(session, right))
 		return -EACCES;
 
-	if (perf_persistent_is_delegated(session))
-		return 0;
-
-	return perfmon_capable() ? session_allow(session) : may_open_all(session);
+	return perfmon_capable() || perf_persistent_is_delegated(session) ?
+	       session_allow(session) : may_open_all(session);
 }
 
 /*

@@ -43,19 +43,23 @@ int perf_persistent_copy_string(char *dst, long max, u64 addr)
 }
 
 /*
- * Users may choose [a-z][a-z0-9_-]*, which is a valid name for an event in
- * sysfs, except for p[0-9]+, which are default names.
+ * Users may choose [a-z][a-z0-9_-]*, which is a valid name for an event in sysfs, except for
+ * default names, p[0-9]+, and names with the prefix of a user, u[0-9]+-.
  */
 bool perf_persistent_name_valid(const char *name)
 {
 	static const char first[] = "abcdefghijklmnopqrstuvwxyz";
-	static const char digits[] = "0123456789";
 	static const char rest[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+
+	size_t digits;
 
 	if (!strspn(name, first) || name[strspn(name, rest)])
 		return false;
 
-	return name[0] != 'p' || !name[1] || name[1 + strspn(name + 1, digits)];
+	digits = strspn(name + 1, "0123456789");
+
+	return !digits || !((name[0] == 'p' && !name[1 + digits]) ||
+			    (name[0] == 'u' && name[1 + digits] == '-'));
 }
 
 /* Copy a name, which may be empty: 0, -EFAULT, or -EINVAL if it is not valid. */

@@ -139,10 +139,10 @@ static bool is_measured(struct perf_event_context *ctx,
  * perf_persistent_session::control keeps others from joining until this event
  * has joined.
  */
-static int check_target(struct perf_event *event, const struct perf_persistent_session *session,
+static int check_target(struct perf_event *event, struct perf_persistent_session *session,
 			u32 member)
 {
-	int cpu = event->persistent->cpu;
+	struct perf_persistent_key key = { .member = member, .cpu = event->persistent->cpu };
 	struct perf_event *child;
 
 	lockdep_assert_held(&session->control);
@@ -150,14 +150,17 @@ static int check_target(struct perf_event *event, const struct perf_persistent_s
 	if (!perf_persistent_target(event))
 		return 0;
 	/* A task may have swapped contexts with its child. */
-	if (is_measured(event->ctx, session, member, cpu))
+	if (is_measured(event->ctx, session, member, key.cpu))
 		return event->ctx->task == perf_persistent_target(event) ? -EEXIST : -EBUSY;
 
 	guard(mutex)(&event->child_mutex);
 
 	list_for_each_entry(child, &event->child_list, child_list) {
 		cond_resched();
-		if (is_measured(child->ctx, session, member, cpu))
+		/* An event that the child did not inherit may be leaving its list for a moment. */
+		key.task = perf_persistent_target(child);
+		if (is_measured(child->ctx, session, member, key.cpu) ||
+		    perf_persistent_is_counted(session, &key))
 			return child->ctx->task == perf_persistent_target(event) ? -EEXIST : -EBUSY;
 	}
 
@@ -208,7 +211,7 @@ static int detach_locked(struct perf_persistent_session *session,
 	/* The owner may have changed since the ioctl began. */
 	return check_owner(event, d->holder) ?: check_state(event) ?:
 	       check_target(event, session, d->args.member) ?:
-	       perf_persistent_may_share(event, session) ?:
+	       perf_persistent_may_share(event, session, perf_persistent_target(event)) ?:
 	       perf_persistent_buffer_pin(inst, session, d->args.buffer_pages, rb) ?:
 	       insert_instance(session, inst, d->args.ttl);
 }
@@ -325,7 +328,7 @@ int perf_persistent_detach(struct perf_event *event, const struct perf_persisten
 {
 	int ret = 0;
 
-	if (!event->persistent)
+	if (!READ_ONCE(event->persistent))
 		ret = make_persistent_event(event, &event->attr, event->cpu);
 	if (ret)
 		return ret;

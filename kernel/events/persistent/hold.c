@@ -71,7 +71,7 @@ void perf_persistent_hold_event(struct perf_event *event, bool hold)
  */
 void perf_persistent_inherit(struct perf_event *child, const struct perf_event *origin)
 {
-	const struct perf_persistent_event *persistent = child->parent->persistent;
+	const struct perf_persistent_event *persistent = READ_ONCE(child->parent->persistent);
 	u64 period = child->parent->attr.sample_period;
 
 	/* Ordinary events have the struct, too, if their driver has changed the attr. */

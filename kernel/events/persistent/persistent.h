@@ -234,8 +234,8 @@ struct perf_persistent_detach {
 /**
  * struct perf_persistent_holder - a file's session, and what the file holds of it
  * @session:  session that the file was opened from; it may have ended
- * @attached: perf_persistent_event::nr_detached when the file attached its event, or 0; if not,
- *	      the file is one of the event's users
+ * @attached: 0, or perf_persistent_event::nr_detached when the file attached its event; it is one
+ *	      of the event's users then
  * @holds:    bitmap with the indices of perf_persistent_session::nr_holds; protected by
  *	      perf_persistent_session::control
  */
@@ -248,14 +248,20 @@ struct perf_persistent_holder {
 /*
  * perf_persistent_mutex protects the registry. It is the innermost mutex: it is
  * never held around a mutex of an event or a context, an allocation that can
- * reclaim, a grace period or a cross-call. None of the mutexes below is held
- * while user memory is accessed.
+ * reclaim, a grace period or a cross-call. No code here accesses user memory
+ * with one of the mutexes below held.
  *
  *   perf_persistent_session::control
+ *     event_mutex, of tracepoints
  *     perf_event_context::mutex
  *       perf_event::mmap_mutex
  *         perf_buffer::aux_mutex
  *         perf_persistent_mutex
+ *
+ *   perf_persistent_view::lock
+ *     perf_event_context::mutex
+ *
+ * It is also taken under mmap_lock, and is held around perf_buffer::event_lock.
  */
 extern struct mutex perf_persistent_mutex;
 
@@ -278,6 +284,8 @@ perf_persistent_instance_lookup(struct perf_persistent_session *session,
 				const struct perf_persistent_key *key);
 struct perf_persistent_instance *
 perf_persistent_instance_from(struct perf_persistent_session *session, u32 nr);
+bool perf_persistent_is_counted(struct perf_persistent_session *session,
+				const struct perf_persistent_key *key);
 struct perf_event *
 perf_persistent_get_next(struct perf_persistent_session *session, u32 member, u32 *nr);
 int perf_persistent_instance_link(struct perf_persistent_session *session,
@@ -308,7 +316,8 @@ void perf_persistent_sysfs_remove(struct perf_persistent_session *session);
 /* access.c */
 int perf_persistent_may_open(struct perf_event *event);
 int perf_persistent_may_share(struct perf_event *event,
-			      const struct perf_persistent_session *session);
+			      const struct perf_persistent_session *session,
+			      struct task_struct *target);
 unsigned int perf_persistent_needs(struct perf_event *event);
 bool perf_persistent_mode_allows(const struct perf_persistent_session *session,
 				 unsigned int right);

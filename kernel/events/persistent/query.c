@@ -339,9 +339,10 @@ static int fill_answer(struct query_answer *a, struct perf_event *event, u32 roo
 {
 	struct perf_persistent_session *session __free(perf_persistent_session) =
 		perf_persistent_session_of(event);
+	const struct perf_persistent_event *pe = READ_ONCE(event->persistent);
 	int err;
 
-	if (!session && !(event->persistent && READ_ONCE(event->persistent->ended)))
+	if (!session && !(pe && READ_ONCE(pe->ended)))
 		return -EINVAL;
 
 	info_identify(&a->info.self, session, event);
@@ -436,8 +437,8 @@ static u32 clear_answer(struct perf_persistent_query *info)
 
 /*
  * PERF_EVENT_IOC_QUERY_PERSISTENT. @event is NULL for a file of the session of @holder.
- * Waits for no lock that is held while user memory is accessed. Documentation/userspace-api/
- * perf_persistent.rst lists the errors.
+ * Waits for no lock that is held while user memory is accessed, but for event_mutex of tracepoints.
+ * Documentation/userspace-api/perf_persistent.rst lists the errors.
  */
 long perf_persistent_ioctl_query(const struct perf_persistent_holder *holder,
 				 struct perf_event *event, unsigned int cmd, unsigned long arg)

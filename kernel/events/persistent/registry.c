@@ -154,6 +154,19 @@ static bool is_counting(const struct perf_persistent_instance *inst)
 	       READ_ONCE(event->ctx->task) == inst->key.task;
 }
 
+/* Check whether an instance with this key counts for its task, also while it is being moved. */
+bool perf_persistent_is_counted(struct perf_persistent_session *session,
+				const struct perf_persistent_key *key)
+{
+	struct perf_persistent_instance *inst;
+
+	guard(mutex)(&perf_persistent_mutex);
+
+	inst = perf_persistent_instance_lookup(session, key);
+
+	return inst && is_counting(inst);
+}
+
 /*
  * Add a new instance to its session; lookups find it from now on. Its member is new, and is freed
  * if the session has it already.

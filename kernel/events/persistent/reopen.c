@@ -98,6 +98,13 @@ static void tolerate(struct perf_event_attr *attr)
 		attr->sample_max_stack = 0;
 }
 
+#define ATTR_WORD(field)	(offsetof(struct perf_event_attr, field) / sizeof(u64))
+
+static bool is_0_or(u32 asked, u32 has)
+{
+	return !asked || asked == has;
+}
+
 /*
  * Fields that are not the view's own must be 0 or as QUERY returns them: a view changes neither
  * what is counted nor the layout of records.
@@ -107,7 +114,10 @@ static int check_attr(const struct perf_event_attr *attr, struct perf_event *eve
 	struct perf_event_attr asked = *attr, has = event->persistent->attr;
 	const u64 *a = (const u64 *)&asked, *h = (const u64 *)&has;
 	/* In the word with the single bits, each bit may be 0. */
-	const u32 bits = offsetof(struct perf_event_attr, read_format) / sizeof(u64) + 1;
+	const u32 bits = ATTR_WORD(read_format) + 1;
+	/* These have two fields that an event in the registry can have. */
+	const u32 pairs = BIT(ATTR_WORD(wakeup_events)) | BIT(ATTR_WORD(sample_stack_user)) |
+			  BIT(ATTR_WORD(aux_watermark));
 
 	BUILD_BUG_ON(sizeof(asked) % sizeof(u64));
 
@@ -123,7 +133,10 @@ static int check_attr(const struct perf_event_attr *attr, struct perf_event *eve
 	asked.disabled = has.disabled;
 
 	for (u32 i = 0; i < sizeof(asked) / sizeof(u64); i++) {
-		if (a[i] && a[i] != h[i] && (i != bits || a[i] & ~h[i]))
+		if (!a[i] || a[i] == h[i] || (i == bits && !(a[i] & ~h[i])))
+			continue;
+		if (!(pairs & BIT(i)) || !is_0_or(lower_32_bits(a[i]), lower_32_bits(h[i])) ||
+		    !is_0_or(upper_32_bits(a[i]), upper_32_bits(h[i])))
 			return -EOPNOTSUPP;
 	}
 

@@ -54,11 +54,12 @@ struct perf_persistent_change {
 	char				mark[PERF_PERSISTENT_MARK_MAX];
 };
 
-/* A mark becomes part of a line in a trace: allow no control characters. */
+/* A mark becomes part of a line in a trace: allow no control characters, also of UTF-8. */
 static bool is_mark(const char *text)
 {
-	for (const char *c = text; *c; c++) {
-		if (iscntrl(*c))
+	for (const u8 *c = (const u8 *)text; *c; c++) {
+		/* U+0080 to U+009F */
+		if (iscntrl(*c) || (c[0] == 0xc2 && (c[1] & 0xe0) == 0x80))
 			return false;
 	}
 
@@ -96,7 +97,8 @@ static int copy_set(struct perf_persistent_change *c, unsigned int cmd, unsigned
 		return err;
 
 	if ((set->flags & ~PERF_PERSISTENT_SET_ALL) || set->__reserved ||
-	    (set->flags & both) == both || set->mode & ~0777)
+	    (set->flags & both) == both ||
+	    ((set->flags & PERF_PERSISTENT_SET_MODE) && (set->mode & ~0777)))
 		return -EINVAL;
 
 	c->uid = make_kuid(current_user_ns(), set->uid);
@@ -322,7 +324,7 @@ static void set_instances(struct perf_persistent_session *session, struct perf_p
 	/* The leader of a group is enabled last, so that the group starts as a whole. */
 	if (set->flags & PERF_PERSISTENT_SET_ENABLE) {
 		for_each_persistent_event(event, session, set->member, true) {
-			if (event->group_leader != event)
+			if (READ_ONCE(event->group_leader) != event)
 				set_event(set, event);
 		}
 	}
@@ -408,6 +410,7 @@ static int change_locked(struct perf_persistent_session *session, struct perf_pe
 static struct perf_persistent_session *get_session(const struct perf_persistent_holder *holder,
 						   struct perf_event *event)
 {
+	const struct perf_persistent_event *pe;
 	struct perf_persistent_session *session;
 
 	if (!event) {
@@ -416,9 +419,10 @@ static struct perf_persistent_session *get_session(const struct perf_persistent_
 	}
 
 	session = perf_persistent_session_of(event);
-	if (!session)
-		return ERR_PTR(event->persistent && READ_ONCE(event->persistent->ended) ?
-			       -ESRCH : -EINVAL);
+	if (!session) {
+		pe = READ_ONCE(event->persistent);
+		return ERR_PTR(pe && READ_ONCE(pe->ended) ? -ESRCH : -EINVAL);
+	}
 	if (!holder || holder->session == session)
 		return session;
 

@@ -22,6 +22,7 @@
 #include <linux/device.h>
 #include <linux/init.h>
 #include <linux/ratelimit.h>
+#include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 
@@ -101,18 +102,18 @@ static ssize_t lost_show(struct kobject *kobj, struct kobj_attribute *attr, char
 {
 	struct perf_persistent_session *session = to_session(kobj);
 	struct perf_event *event;
+	int all = 1, err = 0;
 	u64 origin, lost = 0;
 
 	/* Uid 0 alone gives no right. */
-	if (!perf_persistent_mode_allows(session, PERF_PERSISTENT_READ))
-		return -EACCES;
-
-	for_each_persistent_event(event, session, 0, true) {
+	for_each_persistent_event(event, session, 0, !err) {
+		err = perf_persistent_may_read(session, event, &all) ?:
+		      security_perf_event_read(event);
 		origin = perf_persistent_origin_of(event).lost;
 		lost += atomic64_read(&event->lost_samples) - origin;
 	}
 
-	return sysfs_emit(buf, "%llu\n", lost);
+	return err ?: sysfs_emit(buf, "%llu\n", lost);
 }
 
 /* When a buffer is full, this counts the events, which takes the right to read. */
@@ -170,15 +171,18 @@ static const struct kset_uevent_ops session_uevent_ops = {
 };
 
 /* Users without CAP_PERFMON must not keep others from receiving uevents. */
-static struct ratelimit_state user_uevents =
-	RATELIMIT_STATE_INIT_FLAGS(user_uevents, HZ, 100, RATELIMIT_MSG_ON_RELEASE);
+static struct ratelimit_state user_adds =
+	RATELIMIT_STATE_INIT_FLAGS(user_adds, HZ, 100, RATELIMIT_MSG_ON_RELEASE);
+static struct ratelimit_state user_changes =
+	RATELIMIT_STATE_INIT_FLAGS(user_changes, HZ, 100, RATELIMIT_MSG_ON_RELEASE);
 
 /* Send a uevent about a session. The caller keeps the session from being finished. */
 void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
 				    enum kobject_action action)
 {
 	/* Ignore errors: it does not matter whether anybody listens. */
-	if (perfmon_capable() || __ratelimit(&user_uevents))
+	if (perfmon_capable() ||
+	    __ratelimit(action == KOBJ_ADD ? &user_adds : &user_changes))
 		kobject_uevent(&session->kobj, action);
 }
 

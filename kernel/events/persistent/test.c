@@ -12,11 +12,11 @@
 static void perf_persistent_name_test(struct kunit *test)
 {
 	static const char * const good[] = {
-		"a", "p", "z9", "a_b-c", "cpu-clock", "u1000-x", "p1-", "pa1", "p1a",
+		"a", "p", "u", "z9", "a_b-c", "cpu-clock", "p1-", "pa1", "p1a", "u1", "u-1", "ux1-",
 	};
 	static const char * const bad[] = {
 		"", "A", "aB", "1a", "-a", "_a", "a b", "a/b", "a.b", "a,b", "a:b",
-		"a=b", "../a", "a\n", "\xe4", "a\xdf", "p1", "p42",
+		"a=b", "../a", "a\n", "\xe4", "a\xdf", "p1", "p42", "u0-", "u1000-x",
 	};
 
 	for (int i = 0; i < ARRAY_SIZE(good); i++)

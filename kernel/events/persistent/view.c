@@ -281,11 +281,13 @@ static bool view_has_news(struct perf_persistent_view *view, struct perf_buffer 
 	bool complete, news;
 
 	/*
-	 * Before the head; pairs with local_cmpxchg() in __perf_output_begin(). Where that
-	 * does not order, the wake-up may only be reported with the next one.
+	 * Before the rest; pairs with local_cmpxchg() in __perf_output_begin(). Where that
+	 * does not order, or @nest can be seen before data_head, a wake-up may only be
+	 * reported with the next one.
 	 */
 	smp_rmb();
-	complete = READ_ONCE(rb->user_page->data_head) == (unsigned long)local_read(&rb->head);
+	/* Nobody is writing. The heads in the user page do not tell: a consumer can change them. */
+	complete = !READ_ONCE(rb->nest);
 
 	guard(mutex)(&view->lock);
 
@@ -316,7 +318,7 @@ static __poll_t view_poll(struct file *file, poll_table *wait)
 	}
 
 	/* Also if it stands still */
-	if (event->state == PERF_EVENT_STATE_ERROR && event->attr.pinned)
+	if (READ_ONCE(event->state) == PERF_EVENT_STATE_ERROR && event->attr.pinned)
 		return EPOLLERR;
 
 	struct perf_buffer *rb __free(ring_buffer_put) = ring_buffer_get(event);
@@ -520,9 +522,14 @@ int perf_persistent_view_open(struct perf_persistent_session *session, struct pe
 			      const struct perf_event_attr *attr, u32 nr_joined, int f_flags)
 {
 	u32 nr = 1 + (attr->read_format & PERF_FORMAT_GROUP ? READ_ONCE(event->nr_siblings) : 0);
-	struct perf_persistent_view *view = kzalloc_flex(*view, counts, nr, GFP_KERNEL_ACCOUNT);
+	struct perf_persistent_view *view;
 	int fd;
 
+	/* perf_event_read_group() has this limit, too. */
+	if (nr > U16_MAX / sizeof(view->counts[0]))
+		return -E2BIG;
+
+	view = kzalloc_flex(*view, counts, nr, GFP_KERNEL_ACCOUNT);
 	if (!view)
 		return -ENOMEM;
 

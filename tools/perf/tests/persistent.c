@@ -272,6 +272,25 @@ static int test__sizes(struct test_suite *test __maybe_unused, int subtest __may
 	return TEST_OK;
 }
 
+/* Other programs may choose another layout of the records. */
+static int test__exit_counts(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	struct perf_event_attr attr = {
+		.inherit_stat = 1,
+		.read_format  = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING |
+				PERF_FORMAT_ID,
+	};
+
+	TEST_ASSERT_VAL("before Linux 6.0", attr__has_exit_counts(&attr));
+	attr.read_format |= PERF_FORMAT_LOST;
+	TEST_ASSERT_VAL("with losses", attr__has_exit_counts(&attr));
+	attr.read_format |= PERF_FORMAT_GROUP;
+	TEST_ASSERT_VAL("group", !attr__has_exit_counts(&attr));
+	attr.read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST;
+	TEST_ASSERT_VAL("no times", !attr__has_exit_counts(&attr));
+	return TEST_OK;
+}
+
 /* Labels are escaped, and units are base units. */
 static int test__openmetrics(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
@@ -311,6 +330,7 @@ static struct test_case persistent_tests[] = {
 	TEST_CASE("Text of others", text),
 	TEST_CASE("Times to live", ttls),
 	TEST_CASE("Sizes", sizes),
+	TEST_CASE("Counts of tasks that have ended", exit_counts),
 	TEST_CASE("OpenMetrics", openmetrics),
 	{ .name = NULL, }
 };

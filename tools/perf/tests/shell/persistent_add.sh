@@ -431,6 +431,40 @@ test_disabled() {
 	finish
 }
 
+# Its sibling is opened enabled, as all siblings are.
+test_disabled_sibling() {
+	begin "An added process has a disabled event of a group disabled"
+	start_idle perf stat --persistent="$name" -e "{task-clock,$call}"
+	must perf persistent disable --event $call "$name"
+	waiting "perf bench syscall basic -l 30"
+	must perf persistent add --pid $waiting "$name"
+	go
+	[ "$(count)" = "<not counted>" ] || fail "$(count) is counted"
+	must perf persistent read "$name"
+	and_says " [1-9][0-9.,]*.* task-clock"
+	kill $idle
+	stop
+	finish
+}
+
+test_held() {
+	begin "No process is added while the counters are reserved"
+	start_idle perf stat --persistent="$name" -e $call
+	must perf persistent disable "$name"
+	holder=$(perf persistent reserve -d "$name")
+	waiting "perf bench syscall basic -l 30"
+	must_fail "no process can be added to session '$name' while its counters are reserved" \
+		perf persistent add --pid $waiting "$name"
+	kill "$holder"
+	wait_for must_succeed disabled perf persistent list "$name"
+	must perf persistent add --pid $waiting "$name"
+	go
+	[ "$(count)" = "<not counted>" ] || fail "$(count) is counted"
+	kill $idle
+	stop
+	finish
+}
+
 # shellcheck disable=SC2317
 is_zombie() {
 	grep -q "^State:.Z" "/proc/$(cat "$dir/zombie")/status"
@@ -723,7 +757,7 @@ test_refused() {
 	must_fail "measures CPUs" perf persistent drop --pid $$ "$name-2"
 	must_fail "does not follow children" perf persistent add --pid $$ --descendants "$name"
 	must_fail "does not measure process $$" perf persistent drop --pid "$idle,$$" "$name"
-	must_fail "use process ids" perf persistent add --pid 1,x "$name"
+	must_fail "^--pid 1,x: use process ids" perf persistent add --pid 1,x "$name"
 	must_fail "use process ids" perf persistent add --pid 0 "$name"
 	must_fail "use --pid" perf persistent add --no-pid "$name"
 	must_fail "no session named" perf persistent add --pid $$ "$name-3"
@@ -754,6 +788,8 @@ test_replaced
 test_group
 test_stuck
 test_disabled
+test_disabled_sibling
+test_held
 test_nothing
 test_interrupted
 test_limits

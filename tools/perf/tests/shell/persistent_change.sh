@@ -139,7 +139,7 @@ test_all_or_none() {
 	begin "A filter that one event of three does not take leaves all as they were"
 	must perf stat --persistent="$name-3" -a -e $exec -e sched:sched_switch -e $exit
 	must perf persistent set "$name-3" --filter 'common_pid == 7'
-	must_fail "^cannot change session '$name-3': filter 'pid == 1' is not valid for all" \
+	must_fail "^cannot change session '$name-3': filter 'pid == 1' is not valid for its" \
 		perf persistent set "$name-3" --filter 'pid == 1' --ttl 1h
 	perf persistent list -v "$name-3" | grep " instance " > "$dir/list"
 	grep -vF 'filter "common_pid == 7"' "$dir/list" && fail "it was changed"
@@ -158,7 +158,7 @@ test_refused() {
 	begin "Invalid changes are named, and change nothing"
 	must_fail "'cpu-clock/freq=1/' is not a tracepoint: only tracepoints take filters" \
 		perf persistent set "$name" --event cpu-clock/freq=1/ --filter 'pid == 1' --ttl 1h
-	must_fail "'$exec' does not sample with a period or frequency" \
+	must_fail "the period of '$exec' cannot be changed" \
 		perf persistent set "$name" --event $exec --period 7 --ttl 1h
 	must_fail "'cpu-clock/freq=1/' was started with a frequency: use --freq" \
 		perf persistent set "$name" --event cpu-clock/freq=1/ --period 1000000
@@ -196,7 +196,7 @@ test_no_tracepoint() {
 	must perf stat --persistent="$name-2" -a -e context-switches
 	must_fail "session '$name-2' has no tracepoint: only tracepoints take filters" \
 		perf persistent set "$name-2" --filter 'pid == 1'
-	must_fail "no event of session '$name-2' samples with a period or frequency" \
+	must_fail "session '$name-2' has no event with a period or frequency that can be changed" \
 		perf persistent set "$name-2" --period 10
 	stop "$name-2"
 	finish

@@ -297,8 +297,11 @@ test_refused() {
 	must_fail "no-such" perf persistent flush -o "$dir/x" no-such
 	must_fail "^missing log: use -o" perf persistent flush "$name"
 	must_fail "^missing log: use -o" perf persistent flush -o "" "$name"
-	must_fail "^--keep 0: use 1 or more" \
-		perf persistent flush -o "$dir/x" --max-size 1M --keep 0 "$name"
+	for bad in 0 -1 4294967295 4294967297
+	do
+		must_fail "^--keep $bad: use 1 or more" \
+			perf persistent flush -o "$dir/x" --max-size 1M --keep $bad "$name"
+	done
 	echo text > "$dir/text"
 	must_fail "$dir/text.pos is missing" perf persistent flush -o "$dir/text" "$name"
 	[ "$(cat "$dir/text")" = text ] || fail "it was changed"
@@ -344,6 +347,23 @@ test_refused() {
 }
 
 # Side-band of one CPU alone can mislead, e.g. about a fork without the exec that followed.
+test_log_of_another() {
+	begin "The log of a session that goes on is not taken over, even if it was moved"
+	rm -f "$log" "$log.pos"
+	start 64
+	flush
+	mv "$log" "$log.moved"
+	# As when no space was left for more than the rotation
+	sed -i 's/^size .*/size 0/' "$log.pos"
+	must perf record --persistent="$name-2,discard" -a -e $exec_event -m 16
+	must_fail "$log belongs to another session" perf persistent flush -o "$log" "$name-2"
+	stop
+	must perf persistent flush -o "$log" "$name-2"
+	stop "$name-2"
+	rm -f "$log" "$log.moved" "$log.pos"
+	finish
+}
+
 test_new_log_of_some_cpus() {
 	begin "A new log has side-band only from when it is complete on all CPUs"
 	if ! taskset 2 true 2> /dev/null
@@ -436,6 +456,7 @@ test_pipe
 test_rotation
 test_rotation_killed
 test_rotation_idle
+test_log_of_another
 test_new_log_of_some_cpus
 test_gap
 test_many_instances

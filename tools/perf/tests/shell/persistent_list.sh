@@ -92,6 +92,7 @@ test_programs() {
 	must_succeed "^$name;$id;root;$enabled;all CPUs;[0-9]*;0;[0-9]*;0;$events$" \
 		perf persistent list -x ';'
 	must_fail "cannot be used together" perf persistent list -j -x,
+	must_fail "the separator is empty" perf persistent list -x ''
 	printf '[{"a": "\\"}]", "b": [1, 2.5, {}]}]\n' > "$dir/json"
 	json_is_valid "$dir/json" || fail "JSON is not recognized"
 	printf '[{"a": "b"} {"c": 1}]\n' > "$dir/json"

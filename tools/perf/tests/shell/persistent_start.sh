@@ -367,6 +367,12 @@ test_delay() {
 	[ "$(count_samples cpu-clock)" -gt 0 ] || fail "it is not enabled"
 	has time_left 0
 	stop
+	perf stat --persistent="$name" -a -e cpu-clock -D 5000 > /dev/null 2>&1 &
+	wait_for exists "$name" || fail "it does not start"
+	must_fail "^--ttl: session '$name' is still being set up" \
+		perf persistent set "$name" --ttl 1h
+	kill $!
+	wait
 	finish
 }
 
@@ -444,6 +450,25 @@ test_stat() {
 			fail "perf says '$(cat "$dir/out")'"
 		stop "$name-2"
 	fi
+	stop
+	finish
+}
+
+test_period() {
+	begin "A period applies to software events"
+	must perf record --persistent="$name" -e page-faults/period=100/ -e page-faults -c 1 \
+		-- perf test -w brstack 1
+	must perf persistent dump "$name" -o "$dir/data"
+	perf script -i "$dir/data" -F event,period > "$dir/out" 2> "$dir/err"
+	all=$(grep -c " 1 *page-faults:" "$dir/out")
+	some=$(grep -c " 100 *page-faults/period=100/:" "$dir/out")
+	[ "$all" -ge 100 ] || fail "only $all faults"
+	{ [ "$some" -ge 1 ] && [ "$some" -le $((all / 100)) ]; } ||
+		fail "$some samples of $all faults with a period of 100"
+	must_fail "the period of 'page-faults/period=100/' cannot be changed: choose another" \
+		perf persistent set "$name" --period 5
+	must_fail "the period of 'page-faults/period=100/' cannot be changed" \
+		perf persistent set "$name" --event page-faults/period=100/ --period 5
 	stop
 	finish
 }
@@ -534,6 +559,7 @@ test_names() {
 		perf persistent stop "$given" > /dev/null || fail "$given cannot be stopped"
 	done
 	must_fail "is reserved" perf stat --persistent=p12345 -e cpu-clock
+	must_fail "u1000-web.*prefix of a user" perf stat --persistent=u1000-web -e cpu-clock
 	start stat -e cpu-clock
 	must_fail "$name: the name is taken" perf record --persistent="$name" -e cpu-clock
 	stop
@@ -614,7 +640,8 @@ test_refused() {
 	done
 	for option in "-o $dir/x" "-I 100" "-x," "-j" "-r 2" "-d" "-A -a" "--per-core -a" \
 		      "--per-thread" "--timeout 100" "--control fd:1" "-n" "-M IPC" \
-		      "--no-scale" "--hide-zero-events" "--percore-show-thread" "--no-csv-summary"
+		      "--no-scale" "--hide-zero-events" "--percore-show-thread" "--no-csv-summary" \
+		      "--csv-summary"
 	do
 		# shellcheck disable=SC2086
 		must_fail "^${option%%[ ,]*}.* is not supported with --persistent: ." \
@@ -693,6 +720,12 @@ test_user() {
 	stop "u$uid-$name"
 	must as_nobody perf record --persistent="$name" -m 1 true
 	stop "u$uid-$name"
+	first=$(as_nobody 'sleep 1000 > /dev/null & echo $!')
+	second=$(as_nobody 'sleep 1000 > /dev/null & echo $!')
+	must as_nobody perf record --persistent="$name" -m 1 -p "$first,$second" \
+		-e '{task-clock:u,page-faults:u}:S'
+	stop "u$uid-$name"
+	kill "$first" "$second"
 	must_fail "owner= needs CAP_PERFMON" \
 		as_nobody perf stat --persistent="$name,owner=root" -e task-clock:u true
 	must_fail "group= needs CAP_PERFMON, or a group that you belong to" \
@@ -800,6 +833,7 @@ test_delay
 test_attrs
 test_filter
 test_stat
+test_period
 test_ttl
 test_unprinted
 test_unread

@@ -342,6 +342,10 @@ test_instance() {
 	must perf stat -x, -o "$dir/stat" -e "persistent/id=$id,instance=$((cpus + 1))/" true
 	is "stat of an instance" "$(grep -c ",$call," "$dir/stat")" 1
 	must_fail "no such instance" perf stat -e "persistent/id=$id,instance=4000/" true
+	for terms in "$name,event=1" "$name,id=1" "id=$id,event=1"
+	do
+		must_fail "Several sessions in one event" perf stat -e "persistent/$terms/" true
+	done
 }
 
 test_odd_names() {

@@ -382,6 +382,9 @@ static int persistent_buffer__read_forward(struct persistent_buffer *buffer)
 			return -EBADMSG;
 		if (reserved - buffer->cursor > buffer->size)
 			continue;
+		/* It has ended meanwhile, and more was written before that. */
+		if (buffer->ended && reserved != head && i + 1 < MAX_TRIES)
+			continue;
 
 		err = persistent_buffer__trim(buffer, head - buffer->cursor);
 		buffer->cursor += buffer->len;

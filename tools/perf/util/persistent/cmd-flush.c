@@ -266,7 +266,7 @@ static int flush__append(struct persistent_flush *flush)
 		flush->output.bytes = 0;
 		flush->output.lost = 0;
 		flush->output.lost_side_band = 0;
-		return persistent_log__note(log, LOG_FULL, 1);
+		return persistent_log__note(log, LOG_FULL, flush->full);
 	}
 	if (err && err != -EAGAIN)
 		persistent_log__note(log, LOG_ERROR, -err);
@@ -347,6 +347,17 @@ static int flush__try(u32 id, const char *path, const struct persistent_rotation
 	return err;
 }
 
+static int flush__parse_keep(const struct option *opt, const char *str, int unset)
+{
+	u32 *keep = opt->value;
+
+	*keep = LOG_KEEP_ALL;
+	if (unset || persistent__parse_number(str, 10, LOG_KEEP_ALL - 1, keep))
+		return 0;
+	pr_err("--keep %s: use 1 or more, or leave out --keep to keep all logs\n", str);
+	return -EINVAL;
+}
+
 static int flush__check(const char *path, const struct persistent_rotation *rotation)
 {
 	bool rotates = rotation->max_size || rotation->max_age;
@@ -382,8 +393,8 @@ int persistent_cmd__flush(int argc, const char **argv, const char * const usage[
 		OPT_CALLBACK(0, "max-age", &rotation.max_age, "time",
 			     "rotate a log older than this, e.g. 1h",
 			     persistent_option__time),
-		OPT_UINTEGER(0, "keep", &rotation.keep,
-			     "how many rotated logs to keep (default: all)"),
+		OPT_CALLBACK(0, "keep", &rotation.keep, "n",
+			     "how many rotated logs to keep (default: all)", flush__parse_keep),
 		OPT_BOOLEAN(0, "until-full", &rotation.until_full,
 			    "stop at --max-size, without rotating; the rest stays in the buffers"),
 		OPT_INCR('v', "verbose", &verbose, "be more verbose"),

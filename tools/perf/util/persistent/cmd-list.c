@@ -521,6 +521,10 @@ int persistent_print__check(struct persistent_print *print)
 		pr_err("-j and -x cannot be used together\n");
 		return -EINVAL;
 	}
+	if (!*print->separator) {
+		pr_err("-x: the separator is empty\n");
+		return -EINVAL;
+	}
 	if (!strcmp(print->separator, "\\t"))
 		print->separator = "\t";
 	return 0;

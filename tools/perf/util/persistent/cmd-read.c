@@ -70,7 +70,7 @@ static void task__share_times(struct perf_persistent_info *instances, int nr)
 {
 	struct persistent_times times = {};
 	struct perf_counts_values count;
-	u64 ena = 0, run = 0;
+	u64 ena = 0, run = 0, nr_cpus = 0;
 
 	for (int i = 0; i < nr; i++) {
 		count = instance__counts(&instances[i]);
@@ -81,11 +81,13 @@ static void task__share_times(struct perf_persistent_info *instances, int nr)
 		persistent_times__add(&times, ena, run);
 		ena = 0;
 		run = 0;
+		nr_cpus++;
 	}
 	for (int i = 0; i < nr; i++) {
 		count = instance__counts(&instances[i]);
 		persistent_times__share(&times, &count);
-		instances[i].time_enabled = count.ena;
+		/* Without any counter yet, the CPUs have equal shares. */
+		instances[i].time_enabled = times.run ? count.ena : count.ena / nr_cpus;
 	}
 }
 
@@ -235,7 +237,7 @@ static int persistent_read__instances(struct persistent_read *read_counts, struc
 	for (int i = 0; i < info->nr; i++) {
 		const struct perf_persistent_info *instance = &info->instances[i];
 
-		if (instance->member != sum->member)
+		if (instance->member != sum->member || !instance->event_id)
 			continue;
 
 		/* Unless each is shown, the cgroup of one instance stands for all. */
@@ -250,6 +252,9 @@ static int persistent_read__instances(struct persistent_read *read_counts, struc
 		line.raw = line.counts.val;
 		perf_counts_values__scale(&line.counts, /*scale=*/true, NULL);
 		read_line__add(sum, &line);
+		/* Processes of other pid namespaces have no number: only the sum has them. */
+		if (sum->process >= 0 && !instance->tgid)
+			continue;
 		read_line__add(&part, &line);
 		if (!no_aggr && (sum->process < 0 || !persistent_info__ends_process(info, i)))
 			continue;
@@ -329,19 +334,6 @@ static void persistent_read__end(struct persistent_read *read_counts)
 	}
 }
 
-/* Leave out the instances that the caller may not read. Returns how many there are. */
-static int persistent_info__leave_out_hidden(struct persistent_info *info)
-{
-	int all = info->nr;
-
-	info->nr = 0;
-	for (int i = 0; i < all; i++) {
-		if (info->instances[i].event_id)
-			info->instances[info->nr++] = info->instances[i];
-	}
-	return all - info->nr;
-}
-
 static int persistent_read__id(struct persistent_read *read_counts, u32 id)
 {
 	struct persistent_info *info = &read_counts->info;
@@ -349,7 +341,7 @@ static int persistent_read__id(struct persistent_read *read_counts, u32 id)
 	int err = persistent_info__init(info, id), hidden = 0;
 
 	if (!err) {
-		hidden = persistent_info__leave_out_hidden(info);
+		hidden = persistent_info__nr_hidden(info);
 		persistent_info__share_times(info);
 		persistent_read__begin(read_counts);
 		for (u32 i = 0; i < info->nr_members && !err; i++) {
@@ -366,7 +358,7 @@ static int persistent_read__id(struct persistent_read *read_counts, u32 id)
 		persistent__error("read", id, info->name, 'r', err);
 	if (!err && hidden) {
 		pr_err("session '%s': %d of %d instances may not be read; their counts are missing\n",
-		       info->name, hidden, info->nr + hidden);
+		       info->name, hidden, info->nr);
 		read_counts->incomplete = true;
 		err = -EACCES;
 	}
@@ -425,12 +417,11 @@ int persistent_cmd__read(int argc, const char **argv, const char * const usage[]
 			    "print the text format of OpenMetrics, for Prometheus"),
 		OPT_BOOLEAN(0, "exits", &print.exits,
 			    "print the counts of each task that has ended"),
-		OPT_INCR('v', "verbose", &verbose, "print the events for side-band, too"),
+		OPT_BOOLEAN('v', "verbose", &print.details, "print the events for side-band, too"),
 		OPT_END()
 	};
 
 	argc = parse_options(argc, argv, options, usage, 0);
-	print.details = verbose > 0;
 	if (persistent_print__check(&print))
 		return -EINVAL;
 	if (print.openmetrics && (print.json || print.separator))

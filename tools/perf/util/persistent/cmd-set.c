@@ -75,18 +75,19 @@ static bool member__is_tracepoint(struct persistent_info *info, u32 nr)
 }
 
 /*
- * With PERF_SAMPLE_PERIOD, which perf sets in all sessions that it starts, tracepoints and
- * software events other than clocks are sampled at each occurrence, whatever their period.
+ * Readers would not know of the change without PERF_SAMPLE_PERIOD, and with it, tracepoints,
+ * breakpoints and software events other than clocks are sampled at each occurrence, whatever
+ * their period.
  */
-static bool member__samples_each(struct persistent_info *info, u32 nr)
+static bool member__can_change_period(struct persistent_info *info, u32 nr)
 {
 	struct perf_event_attr *attr = &info->members[nr].attr;
 
 	if (attr->freq || !(attr->sample_type & PERF_SAMPLE_PERIOD))
-		return false;
-	return attr->type == PERF_TYPE_TRACEPOINT ||
-	       (attr->type == PERF_TYPE_SOFTWARE && attr->config != PERF_COUNT_SW_CPU_CLOCK &&
-		attr->config != PERF_COUNT_SW_TASK_CLOCK);
+		return attr->freq;
+	return attr->type != PERF_TYPE_TRACEPOINT && attr->type != PERF_TYPE_BREAKPOINT &&
+	       (attr->type != PERF_TYPE_SOFTWARE || attr->config == PERF_COUNT_SW_CPU_CLOCK ||
+		attr->config == PERF_COUNT_SW_TASK_CLOCK);
 }
 
 /* The kernel takes the number as a frequency or a period, as the event was opened. */
@@ -99,8 +100,16 @@ static int change__check_period(const struct persistent_change *change,
 		struct perf_event_attr *attr = &info->members[i].attr;
 
 		if (!change__is_for(change, info, i) || !attr->sample_period ||
-		    persistent_info__is_side_band(info, i) || member__samples_each(info, i))
+		    persistent_info__is_side_band(info, i))
 			continue;
+		if (!member__can_change_period(info, i)) {
+			/* It makes no difference. */
+			if (attr->sample_type & PERF_SAMPLE_PERIOD)
+				continue;
+			pr_err("the period of '%s' cannot be changed%s\n", info->members[i].label,
+			       change->event ? "" : ": choose another event with --event");
+			return -EINVAL;
+		}
 		found = true;
 		if (attr->freq == !!change->freq)
 			continue;
@@ -112,9 +121,10 @@ static int change__check_period(const struct persistent_change *change,
 	if (found)
 		return 0;
 	if (change->event)
-		pr_err("'%s' does not sample with a period or frequency\n", change->event);
+		pr_err("the period of '%s' cannot be changed\n", change->event);
 	else
-		pr_err("no event of session '%s' samples with a period or frequency\n", info->name);
+		pr_err("session '%s' has no event with a period or frequency that can be changed\n",
+		       info->name);
 	return -EINVAL;
 }
 
@@ -149,7 +159,7 @@ static int change__find_filter(const struct persistent_change *change,
 		err = persistent__ask(info->id, info->instances[i].instance, &answer);
 		if (err == -ENOENT)
 			continue;
-		if (!err && answer.query.filter_size >= sizeof(answer.filter))
+		if (!err && answer.query.filter_size > sizeof(answer.filter))
 			err = -E2BIG;
 		if (err)
 			return persistent__error("read the filter of", info->id, info->name, 'r',
@@ -213,13 +223,20 @@ static int persistent_change__apply(struct persistent_change *change, u32 id)
 	struct persistent_info info;
 	int err;
 
-	if (!(change->set.flags & (PERF_PERSISTENT_SET_PERIOD | PERF_PERSISTENT_SET_FILTER)))
+	if (!(change->set.flags & (PERF_PERSISTENT_SET_PERIOD | PERF_PERSISTENT_SET_FILTER |
+				   PERF_PERSISTENT_SET_TTL)))
 		return 0;
 
 	err = reads ? persistent_info__init(&info, id) : persistent_info__init_control(&info, id);
 	if (err)
 		return persistent__error("change", id, info.name, reads ? 'r' : 'w', err);
-	err = change__fill(change, &info);
+	if (change->set.flags & PERF_PERSISTENT_SET_TTL &&
+	    info.query.flags & PERF_PERSISTENT_UNCOMMITTED) {
+		/* Its perf sets a short one again and again, and at last that of the user. */
+		pr_err("--ttl: session '%s' is still being set up\n", info.name);
+		err = -EAGAIN;
+	}
+	err = err ?: change__fill(change, &info);
 	persistent_info__exit(&info);
 	return err;
 }
@@ -254,7 +271,7 @@ static const char *change__why_invalid(const struct persistent_change *change, c
 		scnprintf(buf, size, "invalid filter '%s' for '%s'", filter, change->event);
 	else if (filter)
 		scnprintf(buf, size,
-			  "filter '%s' is not valid for all of its tracepoints; choose one with --event",
+			  "filter '%s' is not valid for its tracepoint, or for all of them; choose one with --event",
 			  filter);
 	else
 		return NULL;

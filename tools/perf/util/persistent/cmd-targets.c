@@ -44,8 +44,10 @@ struct targets {
 	sigset_t			ends;
 };
 
-static int pids__parse(const struct option *opt, const char *str, int unset)
+static int pids__parse(const struct option *opt, const char *arg, int unset)
 {
+	const char *str = arg;
+
 	if (unset) {
 		pr_err("--no-pid: use --pid\n");
 		return -EINVAL;
@@ -54,7 +56,7 @@ static int pids__parse(const struct option *opt, const char *str, int unset)
 		long pid = strtol(str, &end, 10);
 
 		if (end == str || (*end && *end != ',') || pid <= 0 || pid > INT_MAX) {
-			pr_err("--pid %s: use process ids, separated by commas\n", str);
+			pr_err("--pid %s: use process ids, separated by commas\n", arg);
 			return -EINVAL;
 		}
 		if (!intlist__findnew(opt->value, pid))
@@ -282,6 +284,11 @@ static int targets__find_events(struct targets *targets, bool descendants)
 
 	if (err == -EINVAL)
 		return targets__no_tasks(targets);
+	if (err == -EBUSY) {
+		pr_err("no process can be added to session '%s' while its counters are reserved\n",
+		       targets->name);
+		return err;
+	}
 	if (err)
 		return persistent__error("read", targets->id, targets->name, 'r', err);
 	if (descendants && !task_events__are_inherited(&targets->events)) {

@@ -82,6 +82,14 @@ struct persistent_exits {
 	bool				incomplete;
 };
 
+/* The records of other programs' events may have another layout. */
+bool attr__has_exit_counts(const struct perf_event_attr *attr)
+{
+	return attr->inherit_stat && (attr->read_format | PERF_FORMAT_LOST) ==
+	       (PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING | PERF_FORMAT_ID |
+		PERF_FORMAT_LOST);
+}
+
 /* Rows */
 
 static struct exit_row *exit_row__new(struct persistent_exits *exits, struct thread *thread)
@@ -188,7 +196,7 @@ static int persistent_exits__find_targets(struct persistent_exits *exits)
 	int err;
 
 	evlist__for_each_entry(exits->reader.evlist, evsel) {
-		if (evsel->core.attr.inherit_stat)
+		if (attr__has_exit_counts(&evsel->core.attr))
 			exits->threads = evsel->core.threads;
 	}
 	exits->targets = calloc(perf_thread_map__nr(exits->threads), sizeof(*exits->targets));
@@ -196,7 +204,7 @@ static int persistent_exits__find_targets(struct persistent_exits *exits)
 		return -ENOMEM;
 
 	evlist__for_each_persistent(exits->reader.evlist, it) {
-		if (!it.evsel->core.attr.inherit_stat)
+		if (!attr__has_exit_counts(&it.evsel->core.attr))
 			continue;
 		err = evsel__persistent_lost_records(it.evsel, it.idx, it.thread, &lost) ?:
 		      persistent_exits__add_instance(exits, it.evsel, &it.instance->info);
@@ -215,18 +223,18 @@ static int persistent_exits__find_targets(struct persistent_exits *exits)
 
 /* Records */
 
-static int persistent_exits__add_read(struct persistent_exits *exits,
-				      const struct perf_record_read *read)
+static int persistent_exits__add_read(struct persistent_exits *exits, union perf_event *event)
 {
+	const struct perf_record_read *read = &event->read;
 	struct exit_row **target, *row;
 	struct perf_sample_id *sid;
+	u64 id;
 
-	/* Not a session of perf: its read_format differs. */
-	if (read->header.size < offsetof(struct perf_record_read, lost))
+	if (evlist__event2id(exits->reader.evlist, event, &id))
 		return 0;
-	sid = evlist__id2sid(exits->reader.evlist, read->id);
+	sid = evlist__id2sid(exits->reader.evlist, id);
 	/* The task joined the session after its instances were listed. */
-	if (!sid)
+	if (!sid || !attr__has_exit_counts(&sid->evsel->attr))
 		return 0;
 
 	row = persistent_exits__row(exits, read->pid, read->tid);
@@ -263,7 +271,7 @@ static int persistent_exits__deliver(struct ordered_events *ordered,
 			err = -ENOMEM;
 		break;
 	case PERF_RECORD_READ:
-		err = persistent_exits__add_read(exits, &event->read);
+		err = persistent_exits__add_read(exits, event);
 		break;
 	default:
 		break;
@@ -361,7 +369,7 @@ static int persistent_exits__read(struct persistent_exits *exits, u32 id)
 		return persistent__error("read", id, exits->info.name, 'r', err);
 
 	for (u32 i = 0; i < exits->info.nr_members; i++)
-		has_counts |= exits->info.members[i].attr.inherit_stat;
+		has_counts |= attr__has_exit_counts(&exits->info.members[i].attr);
 	if (!has_counts) {
 		pr_err("%s, id %u, does not have per-task counts: start it with 'perf record --persistent=NAME -s' and -p, -t or a command\n",
 		       exits->info.name, id);
@@ -431,7 +439,7 @@ static void persistent_exits__print(struct persistent_exits *exits)
 	       (double)exits->info.query.age / NSEC_PER_SEC, exits->nr_rows);
 	printf("%7s %7s  %-15s", "PID", "TID", "COMM");
 	evlist__for_each_entry(exits->reader.evlist, evsel) {
-		if (evsel->core.attr.inherit_stat)
+		if (attr__has_exit_counts(&evsel->core.attr))
 			printf(" %*s", COUNT_WIDTH, evsel__name(evsel));
 	}
 	printf("\n");
@@ -444,7 +452,7 @@ static void persistent_exits__print(struct persistent_exits *exits)
 		printf("%7d %7d  %-15s", thread__pid(row->thread), thread__tid(row->thread),
 		       persistent__printable(comm));
 		evlist__for_each_entry(exits->reader.evlist, evsel) {
-			if (evsel->core.attr.inherit_stat)
+			if (attr__has_exit_counts(&evsel->core.attr))
 				exit_count__print(&row->counts[evsel->core.idx], evsel);
 		}
 		printf("\n");
@@ -511,7 +519,7 @@ static void persistent_exits__json(struct persistent_exits *exits, struct json_o
 		json_out__string(out, "comm", thread__comm_str(row->thread));
 		json_out__begin(out, "counts", '[');
 		evlist__for_each_entry(exits->reader.evlist, evsel) {
-			if (evsel->core.attr.inherit_stat)
+			if (attr__has_exit_counts(&evsel->core.attr))
 				exit_count__json(&row->counts[evsel->core.idx], evsel, out);
 		}
 		json_out__end(out, ']');

@@ -170,8 +170,8 @@ int persistent_reader__keep_first(struct persistent_reader *reader, u64 written,
 
 	for (u64 i = 0; !err && i < sizes.nr; i++)
 		total += sizes.samples[i].size;
-	*full = !err && total > size;
-	if (*full) {
+	*full = !err && sizes.nr && total > size;
+	if (!err && total > size) {
 		qsort(sizes.samples, sizes.nr, sizeof(*sizes.samples), compare_newest_first);
 		err = !persistent_reader__leave_newest(reader, &sizes, total, size);
 	}

@@ -27,6 +27,7 @@
 #include <internal/lib.h>
 #include <sys/stat.h>
 #include "debug.h"
+#include "registry.h"
 #include "strbuf.h"
 
 #define LOG_MAGIC	"perf-persistent-log 1"
@@ -112,9 +113,20 @@ int persistent_log__session(u32 id, char *buf, size_t size)
 	return 0;
 }
 
+/* Check for a session of this boot, with its id after the dot. */
+static bool log_session__goes_on(const char *of, const char *session)
+{
+	size_t boot = strcspn(session, ".") + 1;
+	char name[PERF_PERSISTENT_NAME_MAX];
+
+	return !strncmp(of, session, boot) && persistent__name(atoi(of + boot), name);
+}
+
+/* An empty log can be taken over from a session that has ended. */
 int persistent_log__set_session(struct persistent_log *log, const char *session)
 {
-	if (log->size && strcmp(log->session, session)) {
+	if (strcmp(log->session, session) &&
+	    (log->size || log_session__goes_on(log->session, session))) {
 		pr_err("%s belongs to another session, or to a previous boot: choose another log\n",
 		       log->path);
 		return -EEXIST;
@@ -317,7 +329,7 @@ void persistent_log__close(struct persistent_log *log)
 int persistent_log__status(struct persistent_log *log, const char *path, const char *session)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	struct stat st = {}, pos;
+	struct stat st, pos;
 	int err;
 
 	*log = (struct persistent_log) {
@@ -329,9 +341,15 @@ int persistent_log__status(struct persistent_log *log, const char *path, const c
 
 	snprintf(log->pos_path, sizeof(log->pos_path), "%s.pos", path);
 	/* Test the lock without taking it. */
-	if (log->fd >= 0 && !fstat(log->fd, &st))
+	if (log->fd >= 0)
 		log->locked = !fcntl(log->fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
-	err = persistent_log__load(log, st.st_size, &pos);
+	/* A flush may append to it meanwhile: first the state, and then the size. */
+	err = persistent_log__load(log, 0, &pos);
+	if (!err && log->fd >= 0 && persistent_file__is_there(log->fd, path) &&
+	    !fstat(log->fd, &st) && st.st_size && (u64)st.st_size < log->size) {
+		pr_err("%s does not match %s: move both away\n", log->pos_path, path);
+		err = -EINVAL;
+	}
 	if (err == -ENOENT)
 		persistent_log__error(log, "cannot read the state of", ENOENT);
 	if (!err && log->size && strcmp(log->session, session)) {

@@ -9,6 +9,7 @@
 #include "json.h"
 #include "strbuf.h"
 
+struct perf_event_attr;
 struct persistent_answer;
 
 /*
@@ -52,6 +53,7 @@ int openmetrics__add(struct openmetrics *metrics, const struct read_line *line);
 void openmetrics__print(struct openmetrics *metrics, FILE *fp);
 void openmetrics__exit(struct openmetrics *metrics);
 
+bool attr__has_exit_counts(const struct perf_event_attr *attr);
 int persistent_exits__show(u32 id, struct json_out *json);
 
 #endif /* __PERF_PERSISTENT_READ_H */

@@ -241,6 +241,7 @@ const char *persistent__strerror(u32 id, char right, int err, char *buf, size_t 
 	case -EACCES:
 	case -EPERM:
 		return persistent__why_refused(id, right, buf, size);
+	case -ENODEV:
 	case -ENOENT:
 	case -ESRCH:
 		return persistent__why_gone(id) == -ENOENT ? "its targets were dropped meanwhile" :
@@ -554,10 +555,11 @@ int persistent__ask_fd(int fd, u32 id, struct persistent_answer *answer)
 	answer->query.label = (u64)(unsigned long)answer->label;
 	answer->query.label_size = sizeof(answer->label) - 1;
 	answer->query.filter = (u64)(unsigned long)answer->filter;
-	answer->query.filter_size = sizeof(answer->filter) - 1;
+	answer->query.filter_size = sizeof(answer->filter);
 	answer->query.cgroup = (u64)(unsigned long)answer->cgroup;
 	answer->query.cgroup_size = sizeof(answer->cgroup) - 1;
 	err = persistent__query(fd, &answer->query);
+	answer->filter[sizeof(answer->filter) - 1] = '\0';
 	/* The instance left the session, or the session ended, since it was opened. */
 	if (err == -EINVAL || err == -ESRCH ||
 	    (!err && answer->query.self.state == PERF_PERSISTENT_STATE_EXPIRED))

@@ -33,17 +33,6 @@ static struct persistent_instance *evsel__persistent_instance(struct evsel *evse
 	return instance && instance->info.id ? instance : NULL;
 }
 
-struct persistent_iter evlist__persistent_iter(struct evlist *evlist)
-{
-	bool empty = evlist__empty(evlist);
-
-	return (struct persistent_iter) {
-		.evsel	= empty ? NULL : evlist__first(evlist),
-		.last	= empty ? NULL : evlist__last(evlist),
-		.thread	= -1,
-	};
-}
-
 /* Go on to the next instance, skipping holes and evsels without a session. */
 bool persistent_iter__next(struct persistent_iter *it)
 {
@@ -129,7 +118,9 @@ void evsel__share_persistent_times(struct evsel *evsel)
 		struct persistent_times times = {};
 
 		for (int idx = 0; idx < nr_cpus; idx++) {
-			evsel__compute_deltas(evsel, idx, i, perf_counts(evsel->counts, idx, i));
+			if (!evsel->snapshot)
+				evsel__compute_deltas(evsel, idx, i,
+						      perf_counts(evsel->counts, idx, i));
 			count = evsel__task_count(evsel, idx, i);
 			if (count)
 				persistent_times__add(&times, count->ena, count->run);

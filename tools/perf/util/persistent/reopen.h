@@ -84,15 +84,15 @@ struct persistent_iter {
 	int				fd;
 };
 
-struct persistent_iter evlist__persistent_iter(struct evlist *evlist);
 bool persistent_iter__next(struct persistent_iter *it);
 
-#define evsel__for_each_persistent(pos, it)						\
-	for (struct persistent_iter it = { .evsel = pos, .last = pos, .thread = -1 };	\
+#define __for_each_persistent(first, end, it)						\
+	for (struct persistent_iter it = { .evsel = first, .last = end, .thread = -1 };	\
 	     persistent_iter__next(&it);)
 
-#define evlist__for_each_persistent(evlist, it)						\
-	for (struct persistent_iter it = evlist__persistent_iter(evlist);		\
-	     persistent_iter__next(&it);)
+#define evsel__for_each_persistent(pos, it)	__for_each_persistent(pos, pos, it)
+#define evlist__for_each_persistent(list, it)						\
+	__for_each_persistent(evlist__empty(list) ? NULL : evlist__first(list),		\
+			      evlist__last(list), it)
 
 #endif /* __PERF_PERSISTENT_REOPEN_H */

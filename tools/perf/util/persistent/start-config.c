@@ -183,7 +183,10 @@ static void evsel__config_persistent(struct evsel *evsel, bool overwrite)
 	evsel__set_sample_bit(evsel, TID);
 	evsel__set_sample_bit(evsel, TIME);
 	evsel__set_sample_bit(evsel, CPU);
-	evsel__set_sample_bit(evsel, PERIOD);
+	/* With it, the kernel samples these each time, whatever the period. */
+	if (attr->freq || evsel__is_clock(evsel) ||
+	    (attr->type != PERF_TYPE_SOFTWARE && attr->type != PERF_TYPE_BREAKPOINT))
+		evsel__set_sample_bit(evsel, PERIOD);
 
 	/* GROUP is for the samples of a group; counts are read event by event. */
 	attr->read_format &= PERF_FORMAT_GROUP;

@@ -90,7 +90,7 @@ static void persistent_start__open_error(struct persistent_start *start, struct 
 	if (cpu.cpu >= 0 && !is_online(cpu))
 		scnprintf(msg, sizeof(msg), "the CPU is not online");
 	else if (err == ESRCH)
-		scnprintf(msg, sizeof(msg), "the task has exited");
+		scnprintf(msg, sizeof(msg), "no such task, or it has exited");
 	else if (err == EINVAL && evsel->core.attr.inherit_stat)
 		scnprintf(msg, sizeof(msg),
 			  "not supported, or this kernel does not record the counts of children that exit (-s)");
@@ -461,7 +461,8 @@ static int persistent_start__set(struct persistent_start *start, u32 flags, u64 
 	set.ttl = ttl;
 	err = persistent__set(PERSISTENT_FD(evlist__first(start->evlist), 0, 0), &set);
 	if (err == -ESRCH || err == -ENOENT)
-		pr_err("id %u ended before it was set up\n", start->id);
+		pr_err("%s: id %u ended before it was set up\n", start->spec.name ?: "session",
+		       start->id);
 	else if (err)
 		pr_err("cannot set up session %u: %s\n", start->id, strerror(-err));
 	return err;

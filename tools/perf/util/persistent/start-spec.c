@@ -84,11 +84,14 @@ static bool persistent__is_term(const char *name)
 int persistent_spec__check_name(const char *option, const char *name)
 {
 	const char *word = name + strspn(name, "="), *why = NULL;
+	size_t digits;
 
 	/* An option was given in place of the name. */
 	if (is_option(word) && strstarts(option, "--persistent")) {
-		pr_err("%s%s: '%s' is an option, not a name: use --persistent=NAME,%s, or --persistent=,%s without a name\n",
-		       option, name, word, word, word);
+		const char *value = strcmp(word, "discard") && !strchr(word, '=') ? "=VALUE" : "";
+
+		pr_err("%s%s: '%s' is an option, not a name: use --persistent=NAME,%s%s, or --persistent=,%s%s without a name\n",
+		       option, name, word, word, value, word, value);
 		return -EINVAL;
 	}
 
@@ -98,11 +101,14 @@ int persistent_spec__check_name(const char *option, const char *name)
 		return -EINVAL;
 	}
 
+	digits = strspn(name + 1, "0123456789");
 	if (!perf_cap__capable(CAP_PERFMON) &&
 	    snprintf(NULL, 0, "u%u-%s", geteuid(), name) >= PERF_PERSISTENT_NAME_MAX)
 		why = "is too long with the prefix u<uid>- that it gets without CAP_PERFMON";
-	else if (name[0] == 'p' && name[1] && !name[1 + strspn(name + 1, "0123456789")])
+	else if (name[0] == 'p' && digits && !name[1 + digits])
 		why = "is reserved for sessions without a name";
+	else if (name[0] == 'u' && digits && name[1 + digits] == '-')
+		why = "has the prefix of a user's session";
 	else if (is_option(name))
 		why = "is an option of --persistent=";
 	else if (persistent__is_term(name))

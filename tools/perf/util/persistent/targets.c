@@ -263,7 +263,7 @@ static int task_events__fill(struct task_events *events, int nr)
 	int err = persistent__ask(events->id, event->info.instance, &answer);
 
 	/* A truncated filter is another filter. */
-	if (!err && answer.query.filter_size >= sizeof(answer.filter))
+	if (!err && answer.query.filter_size > sizeof(answer.filter))
 		err = -E2BIG;
 	if (err)
 		return err;
@@ -289,28 +289,30 @@ static int info__cmp(const void *a, const void *b)
 }
 
 /*
- * Disable the event if those of other tasks are disabled. If all of these tasks have
- * ended, enable it: the events were enabled then, or nobody would add to them.
+ * Disable the events of a member if those of other tasks are disabled, on any CPU: the state of
+ * those on a CPU that is offline does not tell. If all of these tasks have ended, enable them:
+ * the others were enabled then, or nobody would add to them. Returns -EBUSY if the member is
+ * held, which does not tell, either.
  */
-static bool is_disabled(const struct perf_persistent_info *info, int nr)
+static int member__is_disabled(const struct perf_persistent_info *infos, int nr)
 {
-	bool disabled = false;
+	bool disabled = false, held = false;
 
-	for (int i = 0; i < nr && info[i].member == info->member && info[i].cpu == info->cpu; i++) {
-		if (info[i].state == PERF_PERSISTENT_STATE_ENABLED ||
-		    info[i].state == PERF_PERSISTENT_STATE_HELD)
+	for (int i = 0; i < nr && infos[i].member == infos->member; i++) {
+		if (infos[i].state == PERF_PERSISTENT_STATE_ENABLED)
 			return false;
-		disabled |= info[i].state == PERF_PERSISTENT_STATE_DISABLED;
+		disabled |= infos[i].state == PERF_PERSISTENT_STATE_DISABLED;
+		held |= infos[i].state == PERF_PERSISTENT_STATE_HELD;
 	}
-	return disabled;
+	return held ? -EBUSY : disabled;
 }
 
-/* Returns 0, -EINVAL for a session without tasks, or another negative error. */
+/* Returns 0, -EINVAL for a session without tasks, -EBUSY if it is held, or another error. */
 int task_events__init(struct task_events *events, u32 id)
 {
 	struct perf_persistent_query query;
 	struct perf_persistent_info *infos;
-	int err = 0, nr = persistent__instances(id, &query, &infos);
+	int err = 0, disabled = 0, nr = persistent__instances(id, &query, &infos);
 
 	*events = (struct task_events) { .id = id };
 	if (nr < 0)
@@ -325,12 +327,14 @@ int task_events__init(struct task_events *events, u32 id)
 	for (int i = 0; i < nr && !err; i++) {
 		struct task_event *event = &events->list[events->nr];
 
+		if (!i || infos[i].member != infos[i - 1].member)
+			disabled = member__is_disabled(&infos[i], nr - i);
 		if (infos[i].pid == -1 || (events->nr && event[-1].info.cpu == infos[i].cpu &&
 					   event[-1].info.member == infos[i].member))
 			continue;
 		event->info = infos[i];
-		event->disabled = is_disabled(&infos[i], nr - i);
-		err = task_events__fill(events, events->nr++);
+		event->disabled = disabled;
+		err = disabled < 0 ? disabled : task_events__fill(events, events->nr++);
 	}
 	free(infos);
 	return err ?: events->nr ? 0 : -EINVAL;
@@ -431,14 +435,17 @@ static int task_event__detach(struct task_events *events, struct task_event *eve
 	return TASK_ADDED;
 }
 
-/* In reverse order: side-band first, and siblings before their leader */
+/*
+ * In reverse order: side-band first, and siblings before their leader. The kernel wants the
+ * attr of the other instances, so one that is to be disabled may have been opened enabled.
+ */
 static int task_events__enable(struct task_events *events)
 {
 	for (int i = events->nr - 1; i >= 0; i--) {
 		struct task_event *event = &events->list[i];
 
-		if (event->fd >= 0 && !event->disabled &&
-		    ioctl(event->fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
+		if (event->fd >= 0 && ioctl(event->fd, event->disabled ? PERF_EVENT_IOC_DISABLE :
+								PERF_EVENT_IOC_ENABLE, 0) < 0)
 			return -errno;
 	}
 	return 0;

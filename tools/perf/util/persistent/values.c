@@ -241,8 +241,12 @@ int persistent__check_options(const struct option *options, const char * const *
 			scnprintf(name, sizeof(name), "--%s", options->long_name);
 		if (has_name(names, name) == allowed)
 			continue;
-		if (options->type == OPTION_BOOLEAN && !*(bool *)options->value)
-			scnprintf(name, sizeof(name), "--no-%s", options->long_name);
+		if (options->type == OPTION_BOOLEAN && !*(bool *)options->value) {
+			bool no = !strncmp(options->long_name, "no-", 3);
+
+			scnprintf(name, sizeof(name), "--%s%s", no ? "" : "no-",
+				  options->long_name + (no ? 3 : 0));
+		}
 		pr_err("%s is not supported with %s\n", name, with);
 		return -EINVAL;
 	}

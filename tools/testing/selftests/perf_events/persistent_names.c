@@ -293,9 +293,13 @@ TEST_F(rename, bad)
 
 	expect_nothing_set(_metadata, -EINVAL, self->fd, self->id, addr("Bad"));
 	expect_nothing_set(_metadata, -EINVAL, self->fd, self->id, addr("p1"));
+	expect_nothing_set(_metadata, -EINVAL, self->fd, self->id, addr("u1000-p1"));
+	expect_nothing_set(_metadata, -EINVAL, self->fd, self->id, addr("u0-web"));
 	expect_nothing_set(_metadata, -EFAULT, self->fd, self->id, 8);
 	memset(name, 'a', PERF_PERSISTENT_NAME_MAX);
 	expect_nothing_set(_metadata, -EINVAL, self->fd, self->id, addr(name));
+	EXPECT_EQ(0, rename_to(self->fd, "u0"));
+	EXPECT_EQ(0, rename_to(self->fd, "up-to-1"));
 }
 
 /* The name and other changes are set together. */

@@ -107,6 +107,23 @@ TEST_F(readers, seldom)
 	EXPECT_EQ(POLLIN, ready(self->fds[1]));
 }
 
+/* A consumer that writes to the head does not make other readers spin. */
+TEST_F(readers, forged_head)
+{
+	struct ring ring = self->ring;
+	int i;
+
+	if (!variant->ring)
+		ASSERT_EQ(0, ring_map(&ring, self->fds[0], PAGES, RW));
+	wake();
+	event_ioctl(self->fds[0], PERF_EVENT_IOC_DISABLE, NULL);
+	ring.page->data_head += 8;
+	for (i = 1; i < READERS; i++) {
+		EXPECT_EQ(POLLIN, ready(self->fds[i]));
+		EXPECT_EQ(0, ready(self->fds[i]));
+	}
+}
+
 /* A new reader gets one report for the wake-ups before it. */
 TEST_F(readers, newcomer)
 {

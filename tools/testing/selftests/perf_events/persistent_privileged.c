@@ -342,4 +342,27 @@ TEST_F(privileged, lost)
 	EXPECT_EQ(-EACCES, read_file(path, text, sizeof(text)));
 }
 
+/* Even if the mode of a user's session allows uid 0 to read: it could not open the event. */
+TEST_F(privileged, lost_of_a_user)
+{
+	char path[128], text[32];
+	int fd, id;
+
+	ASSERT_EQ(0, become_in(USER, GROUP, GROUP));
+	fd = open_event(sampling_attr(CLOCK));
+	ASSERT_LE(0, fd);
+	id = DETACH(fd, .buffer_pages = 1);
+	ASSERT_LT(0, id);
+	ASSERT_EQ(0, session_mode(fd, 0644));
+	snprintf(path, sizeof(path), REGISTRY "/ids/%d/lost", id);
+	ASSERT_EQ(0, become_powerless());
+	EXPECT_LT(0, read_file(path, text, sizeof(text)));
+
+	ASSERT_EQ(0, become_capable());
+	ASSERT_EQ(0, set_sysctl(PARANOID, 2));
+	ASSERT_EQ(0, become_powerless());
+	EXPECT_EQ(-EACCES, reopen(id));
+	EXPECT_EQ(-EACCES, read_file(path, text, sizeof(text)));
+}
+
 TEST_HARNESS_MAIN

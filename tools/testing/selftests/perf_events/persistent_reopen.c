@@ -179,6 +179,44 @@ TEST_F(reopen, other_attr_fields)
 	EXPECT_LE(0, open_attr(&self->attr));
 }
 
+/* Each field can be as the event was opened with, also if two fields share 64 bits. */
+TEST_F(reopen, own_attr_fields)
+{
+	static const struct perf_event_attr attrs[] = {
+		{ .wakeup_events = 3 }, { .bp_type = 2 }, { .sample_stack_user = 8192 },
+		{ .use_clockid = 1, .clockid = CLOCK_MONOTONIC }, { .aux_watermark = 4096 },
+		{ .wakeup_events = 3, .bp_type = 2, .sample_stack_user = 8192, .use_clockid = 1,
+		  .clockid = CLOCK_MONOTONIC, .aux_watermark = 4096 },
+	};
+	struct perf_event_attr own = event_attr(CLOCK), attr;
+	int i, id, fd;
+
+	own.wakeup_events = 3;
+	own.bp_type = 2;
+	own.sample_stack_user = 8192;
+	own.use_clockid = 1;
+	own.clockid = CLOCK_MONOTONIC;
+	own.aux_watermark = 4096;
+	fd = event_open(&own, -1, self->cpu, -1, 0);
+	ASSERT_LE(0, fd);
+	id = detach(fd);
+	ASSERT_LT(0, id);
+
+	for (i = 0; i < ARRAY_LEN(attrs); i++) {
+		attr = attrs[i];
+		attr.type = self->attr.type;
+		attr.size = self->attr.size;
+		attr.config = id;
+		EXPECT_LE(0, open_attr(&attr)) {
+			TH_LOG("attrs[%d]", i);
+		}
+	}
+	attr.sample_stack_user = 4096;
+	EXPECT_EQ(-EOPNOTSUPP, open_attr(&attr));
+	attr.sample_stack_user = CLOCK_MONOTONIC;
+	EXPECT_EQ(-EOPNOTSUPP, open_attr(&attr));
+}
+
 /* An old program can pass the old, short attr. */
 TEST_F(reopen, short_attr)
 {

@@ -657,4 +657,56 @@ TEST_F(shared, redirected_later)
 	EXPECT_EQ(-EACCES, reopen_instance(self->id, 0));
 }
 
+/* Nor by a delegated session: its mode gives no right to an event that has left it. */
+TEST_F(shared, delegated)
+{
+	int fd, view;
+
+	ASSERT_EQ(0, become(0));
+	self->id = DETACH(self->other, .buffer_pages = PAGES);
+	ASSERT_LT(0, self->id);
+	fd = event_open(&self->attr, self->strangers.tid, 0, -1, 0);
+	ASSERT_EQ(self->id, let_in(self->id, 1, fd, self->other));
+	view = reopen_instance(self->id, 0);
+	ASSERT_EQ(0, session_mode(view, 0044));
+
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LE(0, reopen_instance(self->id, 0));
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, attach(fd));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, reopen_instance(self->id, 0));
+
+	ASSERT_EQ(0, become(0));
+	close(fd);
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LE(0, reopen_instance(self->id, 0));
+}
+
+/* Nor to a sibling that has left it, whose count is in the records of the leader */
+TEST_F(shared, delegated_group)
+{
+	struct perf_event_attr attr = self->attr, sibling = event_attr(FAULTS);
+	int fd, leader, view;
+
+	ASSERT_EQ(0, become(0));
+	attr.sample_type |= PERF_SAMPLE_READ;
+	attr.read_format = PERF_FORMAT_GROUP;
+	sibling.read_format = PERF_FORMAT_GROUP;
+	leader = event_open(&attr, self->strangers.tid, 0, -1, 0);
+	fd = event_open(&sibling, self->strangers.tid, 0, leader, 0);
+	self->id = DETACH(leader, .buffer_pages = PAGES);
+	ASSERT_LT(0, self->id);
+	ASSERT_EQ(self->id, DETACH(fd, .id = self->id, .member = 1));
+	view = reopen_instance(self->id, 0);
+	ASSERT_EQ(0, session_mode(view, 0044));
+
+	ASSERT_EQ(0, become(USER));
+	EXPECT_LE(0, reopen_instance(self->id, 0));
+	ASSERT_EQ(0, become(0));
+	ASSERT_EQ(0, attach(fd));
+	ASSERT_EQ(0, become(USER));
+	EXPECT_EQ(-EACCES, reopen_instance(self->id, 0));
+}
+
 TEST_HARNESS_MAIN

@@ -18,8 +18,8 @@
 #define TOO_LONG	(PERF_PERSISTENT_MARK_MAX + 1)
 
 /*
- * Fields of a tracepoint for an instance, for a session or a member (its number +
- * 1), or for a mark (the offset of the text, and its size << 16)
+ * Fields of a tracepoint for an instance, for a session (-1) or a member, or for a mark (the
+ * offset of the text, and its size << 16)
  */
 struct report {
 	__u32			common[2];
@@ -32,7 +32,7 @@ struct report {
 			int	pid;
 		};
 		struct {
-			__u32	member;
+			int	member;
 			__u32	flags;
 		};
 		__u32		text;
@@ -194,7 +194,7 @@ FIXTURE_TEARDOWN_PARENT(trace)
 	EXPECT_EQ(_pid, self->last.pid);				\
 } while (0)
 
-/* @_member is its number + 1, or 0 for all. */
+/* @_member is -1 for all. */
 #define EXPECT_SESSION(the_id, _member) do {	\
 	EXPECT_REPORT_OF(the_id);		\
 	EXPECT_EQ(_member, self->last.member);	\
@@ -252,9 +252,9 @@ TEST_F(trace, enable)
 	ASSERT_EQ(0, session_disable(self->view));
 	EXPECT_REPORTS(0);
 	ASSERT_EQ(0, session_enable(self->view));
-	EXPECT_SESSION(self->id, 0);
+	EXPECT_SESSION(self->id, -1);
 	ASSERT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_ENABLE, .member = 6));
-	EXPECT_SESSION(self->id, 6);
+	EXPECT_SESSION(self->id, 5);
 	EXPECT_EQ(-ENOENT, SET(self->fd, .flags = PERF_PERSISTENT_SET_ENABLE, .member = 5));
 	EXPECT_REPORTS(0);
 }
@@ -268,11 +268,11 @@ TEST_F(trace, disable)
 				   .member = 5));
 	WATCH("persistent_disable");
 	ASSERT_EQ(0, session_disable(self->view));
-	EXPECT_SESSION(self->id, 0);
+	EXPECT_SESSION(self->id, -1);
 	ASSERT_EQ(0, session_enable(self->view));
 	EXPECT_REPORTS(0);
 	ASSERT_EQ(0, SET(self->fd, .flags = PERF_PERSISTENT_SET_DISABLE, .member = 6));
-	EXPECT_SESSION(self->id, 6);
+	EXPECT_SESSION(self->id, 5);
 	EXPECT_EQ(-EINVAL, SET(self->fd, .flags = PERF_PERSISTENT_SET_DISABLE, .__reserved = 1));
 	EXPECT_REPORTS(0);
 }
@@ -284,17 +284,17 @@ TEST_F(trace, hold)
 
 	WATCH("persistent_hold");
 	ASSERT_EQ(0, hold(self->view));
-	EXPECT_SESSION(self->id, 0);
+	EXPECT_SESSION(self->id, -1);
 	ASSERT_EQ(0, hold(self->view));
 	ASSERT_EQ(0, hold(other));
 	EXPECT_REPORTS(0);
 	ASSERT_EQ(0, hold_member(reopen(self->id), 5));
-	EXPECT_SESSION(self->id, 6);
+	EXPECT_SESSION(self->id, 5);
 	close(self->view);
 	close(other);
 	EXPECT_REPORTS(0);
 	ASSERT_EQ(0, hold(reopen(self->id)));
-	EXPECT_SESSION(self->id, 0);
+	EXPECT_SESSION(self->id, -1);
 	EXPECT_EQ(-EOPNOTSUPP, hold(self->fd));
 	EXPECT_REPORTS(0);
 }
@@ -312,9 +312,9 @@ TEST_F(trace, release)
 	close(self->view);
 	EXPECT_REPORTS(0);
 	close(other);
-	EXPECT_SESSION(self->id, 0);
+	EXPECT_SESSION(self->id, -1);
 	close(member);
-	EXPECT_SESSION(self->id, 6);
+	EXPECT_SESSION(self->id, 5);
 
 	child = fork();
 	ASSERT_LE(0, child);
@@ -324,7 +324,7 @@ TEST_F(trace, release)
 		kill(getpid(), SIGKILL);
 	}
 	ASSERT_EQ(child, waitpid(child, NULL, 0));
-	EXPECT_SESSION(self->id, 0);
+	EXPECT_SESSION(self->id, -1);
 	close(reopen(self->id));
 	EXPECT_REPORTS(0);
 }
@@ -343,10 +343,10 @@ TEST_F(trace, expire)
 	id = DETACH(event_open(&attr, -1, 0, -1, 0), .ttl = 2 * SOON);
 	ASSERT_LT(0, id);
 	ASSERT_TRUE(eventually(!registry_has(id)));
-	EXPECT_SESSION(id, 0);
+	EXPECT_SESSION(id, -1);
 	ASSERT_EQ(0, SET(self->view, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
 	ASSERT_TRUE(eventually(!registry_has(self->id)));
-	EXPECT_SESSION(self->id, 0);
+	EXPECT_SESSION(self->id, -1);
 }
 
 /* SET is reported once, with all its changes, and not if it was refused. */
@@ -365,11 +365,11 @@ TEST_F(trace, set)
 	for (i = 0; i < ARRAY_LEN(one); i++) {
 		ASSERT_EQ(0, SET(self->view, .flags = one[i], .name = addr("name"), .ttl = HOUR,
 				 .mark = addr("mark"), .member = 6));
-		EXPECT_SESSION(self->id, 6);
+		EXPECT_SESSION(self->id, 5);
 		EXPECT_EQ(one[i], self->last.flags);
 	}
 	ASSERT_EQ(0, SET(self->fd, .flags = both, .name = addr("other")));
-	EXPECT_SESSION(self->id, 0);
+	EXPECT_SESSION(self->id, -1);
 	EXPECT_EQ(both, self->last.flags);
 
 	EXPECT_EQ(-EINVAL, SET(self->fd, .flags = both, .name = addr("Bad")));
@@ -536,6 +536,8 @@ TEST_F(own, bad_mark)
 	EXPECT_EQ(-EINVAL, SET(self->view, .flags = flags, .mark = addr("")));
 	EXPECT_EQ(-EINVAL, SET(self->view, .flags = flags, .mark = addr("a\nline")));
 	EXPECT_EQ(-EINVAL, SET(self->view, .flags = flags, .mark = addr("\033[2J")));
+	/* U+009B, which starts a control sequence as well */
+	EXPECT_EQ(-EINVAL, SET(self->view, .flags = flags, .mark = addr("\xc2\x9b\x32J")));
 	EXPECT_EQ(-EINVAL, SET(self->view, .flags = flags));
 	EXPECT_EQ(-EFAULT, SET(self->view, .flags = flags, .mark = 8));
 	EXPECT_EQ(-EFAULT, SET(self->view, .flags = flags, .mark = -1ULL));
@@ -544,6 +546,8 @@ TEST_F(own, bad_mark)
 	EXPECT_OWN(DISABLED, 0);
 	EXPECT_OWN(CHANGED, 0);
 	EXPECT_EQ(PERF_PERSISTENT_STATE_ENABLED, state_of(self->view));
+	EXPECT_EQ(0, SET(self->view, .flags = PERF_PERSISTENT_SET_MARK,
+			 .mark = addr("\xc2\xa9 \xc3\x9b")));
 }
 
 /* To mark takes the right to control, not just to read or to hold. */
@@ -622,7 +626,7 @@ TEST_F(own, expires)
 	ASSERT_EQ(0, SET(self->view, .flags = PERF_PERSISTENT_SET_TTL, .ttl = SOON));
 	ASSERT_TRUE(eventually(!registry_has(self->id)));
 	EXPECT_OWN(EXPIRED, 1);
-	EXPECT_EQ(0, self->last.member);
+	EXPECT_EQ(-1, self->last.member);
 }
 
 TEST_HARNESS_MAIN

@@ -189,4 +189,21 @@ TEST_F(uevent, flood)
 	EXPECT_GE(times, n);
 }
 
+/* Nor keep them from seeing new sessions by changes of his own */
+TEST_F(uevent, flood_hides_no_session)
+{
+	struct perf_event_attr attr = event_attr(CLOCK);
+	int fd, id, times = 300;
+
+	attr.exclude_kernel = 1;
+	ASSERT_EQ(0, become(USER));
+	fd = event_open(&attr, 0, -1, -1, 0);
+	ASSERT_LT(0, detach(fd));
+	while (times--)
+		ASSERT_EQ(0, session_mode(fd, 0600));
+	id = detach(event_open(&attr, 0, -1, -1, 0));
+	ASSERT_LT(0, id);
+	EXPECT_UEVENT(id, "add");
+}
+
 TEST_HARNESS_MAIN

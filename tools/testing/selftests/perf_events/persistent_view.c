@@ -540,6 +540,8 @@ TEST_F(group, too_large)
 		ASSERT_LE(0, event_open(&attr, -1, 0, self->fds[0], 0));
 	EXPECT_EQ(-E2BIG, result(read(fd, values, sizeof(values))));
 	EXPECT_EQ(-E2BIG, window(fd, PERF_EVENT_IOC_RESET));
+	EXPECT_EQ(-E2BIG, VIEW(self->id, 0, .read_format = PERF_FORMAT_GROUP));
+	EXPECT_LE(0, VIEW(self->id, 0, .read_format = 0));
 }
 
 TEST_HARNESS_MAIN
