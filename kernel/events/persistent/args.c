@@ -50,7 +50,6 @@ bool perf_persistent_name_valid(const char *name)
 {
 	static const char first[] = "abcdefghijklmnopqrstuvwxyz";
 	static const char rest[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
-
 	size_t digits;
 
 	if (!strspn(name, first) || name[strspn(name, rest)])

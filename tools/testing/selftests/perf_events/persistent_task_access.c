@@ -657,25 +657,28 @@ TEST_F(shared, redirected_later)
 	EXPECT_EQ(-EACCES, reopen_instance(self->id, 0));
 }
 
+/* Everybody may read a session of root, until one of its events, @fd, has left it. */
+#define EXPECT_LOST_WITH(fd) do {					\
+	ASSERT_EQ(0, session_mode(reopen_instance(self->id, 0), 0044));	\
+	ASSERT_EQ(0, become(USER));					\
+	EXPECT_LE(0, reopen_instance(self->id, 0));			\
+	ASSERT_EQ(0, become(0));					\
+	ASSERT_EQ(0, attach(fd));					\
+	ASSERT_EQ(0, become(USER));					\
+	EXPECT_EQ(-EACCES, reopen_instance(self->id, 0));		\
+} while (0)
+
 /* Nor by a delegated session: its mode gives no right to an event that has left it. */
 TEST_F(shared, delegated)
 {
-	int fd, view;
+	int fd;
 
 	ASSERT_EQ(0, become(0));
 	self->id = DETACH(self->other, .buffer_pages = PAGES);
 	ASSERT_LT(0, self->id);
 	fd = event_open(&self->attr, self->strangers.tid, 0, -1, 0);
 	ASSERT_EQ(self->id, let_in(self->id, 1, fd, self->other));
-	view = reopen_instance(self->id, 0);
-	ASSERT_EQ(0, session_mode(view, 0044));
-
-	ASSERT_EQ(0, become(USER));
-	EXPECT_LE(0, reopen_instance(self->id, 0));
-	ASSERT_EQ(0, become(0));
-	ASSERT_EQ(0, attach(fd));
-	ASSERT_EQ(0, become(USER));
-	EXPECT_EQ(-EACCES, reopen_instance(self->id, 0));
+	EXPECT_LOST_WITH(fd);
 
 	ASSERT_EQ(0, become(0));
 	close(fd);
@@ -687,7 +690,7 @@ TEST_F(shared, delegated)
 TEST_F(shared, delegated_group)
 {
 	struct perf_event_attr attr = self->attr, sibling = event_attr(FAULTS);
-	int fd, leader, view;
+	int fd, leader;
 
 	ASSERT_EQ(0, become(0));
 	attr.sample_type |= PERF_SAMPLE_READ;
@@ -698,15 +701,7 @@ TEST_F(shared, delegated_group)
 	self->id = DETACH(leader, .buffer_pages = PAGES);
 	ASSERT_LT(0, self->id);
 	ASSERT_EQ(self->id, DETACH(fd, .id = self->id, .member = 1));
-	view = reopen_instance(self->id, 0);
-	ASSERT_EQ(0, session_mode(view, 0044));
-
-	ASSERT_EQ(0, become(USER));
-	EXPECT_LE(0, reopen_instance(self->id, 0));
-	ASSERT_EQ(0, become(0));
-	ASSERT_EQ(0, attach(fd));
-	ASSERT_EQ(0, become(USER));
-	EXPECT_EQ(-EACCES, reopen_instance(self->id, 0));
+	EXPECT_LOST_WITH(fd);
 }
 
 TEST_HARNESS_MAIN
