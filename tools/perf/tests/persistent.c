@@ -15,6 +15,7 @@
 #include "persistent/registry.h"
 #include "persistent/reopen.h"
 #include "strbuf.h"
+#include "strlist.h"
 #include "tests.h"
 
 /* An invalid name must never become a path. */
@@ -150,30 +151,46 @@ static int test__states(struct test_suite *test __maybe_unused, int subtest __ma
 	return TEST_OK;
 }
 
+static bool has_target(const struct persistent_info *info, int nr, const char *cpus,
+		       const char *target)
+{
+	char buf[24];
+
+	persistent_info__scnprintf_target(info, buf, sizeof(buf), nr, cpus);
+	if (!strcmp(buf, target))
+		return true;
+	pr_debug("not '%s' but '%s'\n", target, buf);
+	return false;
+}
+
 static int test__targets(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	struct perf_persistent_info instances[] = { { .pid = 7 }, { .pid = 7 }, { .pid = 7 } };
-	char buf[16];
+	struct persistent_info info = { .instances = instances };
 
-	persistent__scnprintf_target(buf, sizeof(buf), instances, 3, "0-2");
-	TEST_ASSERT_VAL(buf, !strcmp(buf, "pid 7"));
+	TEST_ASSERT_VAL("pid", has_target(&info, 3, "0-2", "pid 7"));
 	instances[1].pid = 8;
-	persistent__scnprintf_target(buf, sizeof(buf), instances, 3, "0-2");
-	TEST_ASSERT_VAL(buf, !strcmp(buf, "2 tasks"));
+	TEST_ASSERT_VAL("two", has_target(&info, 3, "0-2", "2 tasks"));
 	instances[2].pid = 0;
-	persistent__scnprintf_target(buf, sizeof(buf), instances, 3, "");
-	TEST_ASSERT_VAL(buf, !strcmp(buf, "tasks"));
+	TEST_ASSERT_VAL("hidden", has_target(&info, 3, "", "tasks"));
 	instances[0].event_id = 1;
-	persistent__scnprintf_target(buf, sizeof(buf), instances, 3, "");
-	TEST_ASSERT_VAL(buf, !strcmp(buf, "tasks elsewhere"));
-	persistent__scnprintf_target(buf, sizeof(buf), NULL, -EACCES, "");
-	TEST_ASSERT_VAL(buf, !strcmp(buf, "tasks"));
-	persistent__scnprintf_target(buf, sizeof(buf), NULL, -EACCES, "3");
-	TEST_ASSERT_VAL(buf, !strcmp(buf, "CPU 3"));
-	persistent__scnprintf_target(buf, sizeof(buf), NULL, -EACCES, "0,2-4,6");
-	TEST_ASSERT_VAL(buf, !strcmp(buf, "CPUs 0,2-4,6"));
-	persistent__scnprintf_target(buf, sizeof(buf), NULL, -EACCES, "0,2-4,6,8,10");
-	TEST_ASSERT_VAL(buf, !strcmp(buf, "7 CPUs"));
+	TEST_ASSERT_VAL("elsewhere", has_target(&info, 3, "", "tasks elsewhere"));
+	TEST_ASSERT_VAL("unknown", has_target(&info, -EACCES, "", "tasks"));
+	TEST_ASSERT_VAL("one CPU", has_target(&info, -EACCES, "3", "CPU 3"));
+	TEST_ASSERT_VAL("CPUs", has_target(&info, -EACCES, "0,2-4,6", "CPUs 0,2-4,6"));
+	TEST_ASSERT_VAL("more CPUs", has_target(&info, -EACCES, "0,2-4,6,8,10,12,14,16,18", "11 CPUs"));
+
+	info.cgroups = strlist__new("/web", NULL);
+	TEST_ASSERT_VAL("Not enough memory", info.cgroups);
+	TEST_ASSERT_VAL("fits", has_target(&info, -EACCES, "3", "CPU 3 in /web"));
+	TEST_ASSERT_VAL("long list", has_target(&info, -EACCES, "0,2-4,6-9", "8 CPUs in /web"));
+	strlist__delete(info.cgroups);
+	info.cgroups = strlist__new("/system.slice/web.service", NULL);
+	TEST_ASSERT_VAL("Not enough memory", info.cgroups);
+	TEST_ASSERT_VAL("end", has_target(&info, -EACCES, "3", "CPU 3 in ...web.service"));
+	TEST_ASSERT_VAL("add", !strlist__add(info.cgroups, "/db"));
+	TEST_ASSERT_VAL("several", has_target(&info, -EACCES, "3", "CPU 3 in 2 cgroups"));
+	strlist__delete(info.cgroups);
 	return TEST_OK;
 }
 

@@ -116,6 +116,22 @@ test_stat_interval() {
 	finish
 }
 
+test_stat_end() {
+	begin "perf stat without a command ends with the session or its last task"
+	must perf stat --persistent="$name-2" -e task-clock -- true
+	must_succeed "task-clock" perf stat -e "persistent/$name-2/"
+	stop "$name-2"
+	must perf stat --persistent="$name-2" -a -e context-switches
+	perf stat -I 100 -e "persistent/$name-2/" > "$dir/ended" 2>&1 &
+	pid=$!
+	wait_for [ -s "$dir/ended" ] || fail "it does not start"
+	stop "$name-2"
+	wait $pid || fail "it failed: $(cat "$dir/ended")"
+	grep -q "session $name-2, id [0-9]*, has ended" "$dir/ended" ||
+		fail "it does not say so: $(cat "$dir/ended")"
+	finish
+}
+
 # A process with events on each CPU moves to another CPU and back, and has more counters then.
 test_stat_shared() {
 	begin "perf stat -I scales each interval by itself if events take turns"
@@ -369,6 +385,7 @@ test_switch_output
 stop
 test_history
 test_stat_interval
+test_stat_end
 test_stat_shared
 test_trace
 test_top

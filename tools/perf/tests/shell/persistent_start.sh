@@ -268,6 +268,12 @@ test_threads() {
 	finish
 }
 
+# has_target TARGET: expect it in the list
+has_target() {
+	perf persistent list -x ';' "$name" | cut -d ';' -f 5 | grep -qx "$1" ||
+		fail "not '$1' but '$(perf persistent list -x ';' "$name")'"
+}
+
 test_cgroups() {
 	begin "-G and --for-each-cgroup count cgroups"
 	mkdir "$cgroup" 2> /dev/null
@@ -286,10 +292,15 @@ test_cgroups() {
 		return
 	fi
 	has instances "$cpus"
-	grep -q "in cgroup ${cgroup##*/}" "$dir/out" || fail "perf says '$(cat "$dir/out")'"
+	grep -q "in cgroup /${cgroup##*/}," "$dir/out" || fail "perf says '$(cat "$dir/out")'"
+	has_target "/${cgroup##*/}"
+	stop
+	start stat -C 0 -e cpu-clock -G "${cgroup##*/}"
+	has_target "CPU 0 in /${cgroup##*/}"
 	stop
 	start stat -a -e '{cpu-clock,page-faults}' --for-each-cgroup "${cgroup##*/},/"
 	has members 4
+	has_target "2 cgroups"
 	stop
 	start record -a -e cpu-clock,page-faults -G "${cgroup##*/}"
 	has members 3

@@ -7,6 +7,7 @@
 #include "cmd.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,8 +142,8 @@ static int list_entry__init(struct list_entry *entry, u32 id)
 /* Numbers are right-aligned. */
 static const int list_align[] = { -1, 1, -1, -1, -1, 1, 1, 1, 1 };
 
-/* A longer list of CPUs is shown as the number of CPUs. */
-#define TARGET_SIZE	20
+/* A longer list of CPUs is shown as their number; only the end of a longer cgroup is shown. */
+#define TARGET_SIZE	24
 
 static void list_entry__scnprintf_state(const struct list_entry *entry, char *buf, size_t size)
 {
@@ -176,8 +177,8 @@ static void list_entry__fill_columns(struct list_entry *entry)
 	scnprintf(columns[LIST_ID], size, "%u", entry->info.id);
 	scnprintf(columns[LIST_OWNER], size, "%s", entry->owner);
 	list_entry__scnprintf_state(entry, columns[LIST_STATE], size);
-	persistent__scnprintf_target(columns[LIST_TARGET], TARGET_SIZE, entry->info.instances,
-				     entry->nr, entry->cpus);
+	persistent_info__scnprintf_target(&entry->info, columns[LIST_TARGET], TARGET_SIZE,
+					  entry->nr, entry->cpus);
 	scnprintf_age(columns[LIST_AGE], size, entry->info.query.age);
 	scnprintf(columns[LIST_LEFT], size, "-");
 	if (entry->info.query.ttl)
@@ -275,11 +276,11 @@ static void list_entry__print_details(struct list_entry *entry)
 static void list_entry__print_separated(struct list_entry *entry, const char *sep)
 {
 	const struct perf_persistent_query *query = &entry->info.query;
-	char state[64], target[sizeof(entry->cpus) + 64];
+	char state[64], target[sizeof(entry->cpus) + PATH_MAX];
 
 	list_entry__scnprintf_state(entry, state, sizeof(state));
-	persistent__scnprintf_target(target, sizeof(target), entry->info.instances, entry->nr,
-				     entry->cpus);
+	persistent_info__scnprintf_target(&entry->info, target, sizeof(target), entry->nr,
+					  entry->cpus);
 	strreplace(target, ',', ' ');
 	strreplace(entry->events.buf, '\n', ' ');
 	printf("%s%s%u%s%s%s%s%s%s%s%llu%s%llu%s%llu%s", entry->info.name, sep, entry->info.id,
@@ -410,7 +411,7 @@ static void json__members(struct json_out *out, struct list_entry *entry)
 /* None of these without the right to read the session */
 static void json__instances(struct json_out *out, const struct list_entry *entry)
 {
-	char target[sizeof(entry->cpus) + 64];
+	char target[sizeof(entry->cpus) + PATH_MAX];
 	u32 nrs[PERSISTENT_STATES];
 
 	if (entry->nr < 0)
@@ -424,8 +425,8 @@ static void json__instances(struct json_out *out, const struct list_entry *entry
 			json_out__number(out, persistent__state(i), nrs[i]);
 	}
 	json_out__end(out, '}');
-	persistent__scnprintf_target(target, sizeof(target), entry->info.instances, entry->nr,
-				     entry->cpus);
+	persistent_info__scnprintf_target(&entry->info, target, sizeof(target), entry->nr,
+					  entry->cpus);
 	json_out__string(out, "target", target);
 }
 

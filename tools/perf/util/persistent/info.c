@@ -18,9 +18,21 @@
 #include "intlist.h"
 #include "registry.h"
 #include "strbuf.h"
+#include "strlist.h"
 
 /* Limit of retries if members come and go between reading sysfs and the query */
 #define MAX_TRIES	10
+
+static int persistent_info__add_cgroup(struct persistent_info *info, char *cgroup)
+{
+	int err;
+
+	if (!cgroup[0])
+		return 0;
+	info->cgroups = info->cgroups ?: strlist__new(NULL, NULL);
+	err = info->cgroups ? strlist__add(info->cgroups, persistent__printable(cgroup)) : -ENOMEM;
+	return err == -EEXIST ? 0 : err;
+}
 
 static int persistent_info__add_member(struct persistent_info *info, int i)
 {
@@ -37,6 +49,10 @@ static int persistent_info__add_member(struct persistent_info *info, int i)
 	if (err)
 		/* This instance has gone; another may be there. */
 		return err == -ENOENT ? 0 : err;
+
+	err = persistent_info__add_cgroup(info, answer.cgroup);
+	if (err)
+		return err;
 
 	member->known = true;
 	member->attr = answer.attr;
@@ -146,6 +162,8 @@ void persistent_info__exit(struct persistent_info *info)
 {
 	zfree(&info->instances);
 	zfree(&info->members);
+	strlist__delete(info->cgroups);
+	info->cgroups = NULL;
 }
 
 /*
@@ -381,27 +399,63 @@ static void scnprintf_cpus_or_nr(char *buf, size_t size, const char *cpus)
 	perf_cpu_map__put(map);
 }
 
+/* The end of a path tells more than its beginning. */
+static void scnprintf_cgroups(char *buf, size_t size, struct strlist *cgroups)
+{
+	const char *cgroup = strlist__entry(cgroups, 0)->s;
+	size_t len = strlen(cgroup);
+
+	if (strlist__nr_entries(cgroups) > 1)
+		scnprintf(buf, size, "%u cgroups", strlist__nr_entries(cgroups));
+	else if (len < size)
+		scnprintf(buf, size, "%s", cgroup);
+	else
+		scnprintf(buf, size, "...%s", cgroup + len + sizeof("...") - size);
+}
+
+/* Space for a cgroup after a list of CPUs, with " in " */
+#define CGROUP_SIZE	14
+
+static void persistent_info__scnprintf_place(const struct persistent_info *info, char *buf,
+					     size_t size, int nr, const char *cpus)
+{
+	/* Without instances, there may be tasks on these CPUs. */
+	bool all_cpus = nr > 0 && is_all_cpus(cpus);
+	size_t len = 0;
+
+	if (all_cpus && !info->cgroups) {
+		scnprintf(buf, size, "all CPUs");
+	} else if (!info->cgroups) {
+		scnprintf_cpus_or_nr(buf, size, cpus);
+	} else {
+		if (!all_cpus) {
+			scnprintf_cpus_or_nr(buf, size - CGROUP_SIZE, cpus);
+			len = strlen(buf);
+			len += scnprintf(buf + len, size - len, " in ");
+		}
+		scnprintf_cgroups(buf + len, size - len, info->cgroups);
+	}
+}
+
 /*
- * A list of CPUs that does not fit is shown as the number of CPUs. Without instances,
- * there may be tasks on these CPUs, so do not print "all CPUs".
+ * @nr: the first instances are those to print, or negative if they are not known
+ *
+ * A list of CPUs that does not fit is shown as the number of CPUs, and the end of a cgroup.
  */
-void persistent__scnprintf_target(char *buf, size_t size,
-				  const struct perf_persistent_info *instances, int nr,
-				  const char *cpus)
+void persistent_info__scnprintf_target(const struct persistent_info *info, char *buf,
+				       size_t size, int nr, const char *cpus)
 {
 	pid_t pid;
-	unsigned int tasks = count_tasks(instances, nr, &pid);
+	unsigned int tasks = count_tasks(info->instances, nr, &pid);
 
 	if (tasks == 1 && pid)
 		scnprintf(buf, size, "pid %d", pid);
 	else if (tasks && pid)
 		scnprintf(buf, size, "%u tasks", tasks);
-	else if (tasks && instances[0].event_id)
+	else if (tasks && info->instances[0].event_id)
 		scnprintf(buf, size, "tasks elsewhere");
 	else if (tasks || !cpus[0])
 		scnprintf(buf, size, "tasks");
-	else if (nr > 0 && is_all_cpus(cpus))
-		scnprintf(buf, size, "all CPUs");
 	else
-		scnprintf_cpus_or_nr(buf, size, cpus);
+		persistent_info__scnprintf_place(info, buf, size, nr, cpus);
 }

@@ -9,6 +9,7 @@
 #include "registry.h"
 
 struct strbuf;
+struct strlist;
 
 /* Type and config of each member of a session, from sysfs, in the order of the members */
 struct persistent_types {
@@ -25,7 +26,10 @@ static inline bool persistent__is_side_band(u32 type, u64 config)
 	return type == PERF_TYPE_SOFTWARE && config == PERF_COUNT_SW_DUMMY;
 }
 
-/* A session: the answer to one query, with all instances but without self, and the members */
+/*
+ * A session: the answer to one query, with all instances but without self, and the members.
+ * @cgroups has that of each member's first instance; NULL for none.
+ */
 struct persistent_info {
 	u32				id;
 	char				name[PERF_PERSISTENT_NAME_MAX];
@@ -38,6 +42,7 @@ struct persistent_info {
 		struct perf_event_attr	attr;
 		char			label[PERF_PERSISTENT_LABEL_MAX];
 	} *members;
+	struct strlist			*cgroups;
 };
 
 int persistent_info__init(struct persistent_info *info, u32 id);
@@ -70,9 +75,8 @@ void persistent__count_states(const struct perf_persistent_info *instances, int 
 			      u32 nrs[PERSISTENT_STATES]);
 void persistent__scnprintf_state(char *buf, size_t size, const struct perf_persistent_query *query,
 				 const struct perf_persistent_info *instances, int nr);
-void persistent__scnprintf_target(char *buf, size_t size,
-				  const struct perf_persistent_info *instances, int nr,
-				  const char *cpus);
+void persistent_info__scnprintf_target(const struct persistent_info *info, char *buf,
+				       size_t size, int nr, const char *cpus);
 
 /* Names of the events, which anybody may know */
 int persistent_types__read(struct persistent_types *types, u32 id);

@@ -12,12 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <linux/capability.h>
 #include <linux/ctype.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include <linux/time64.h>
 #include <linux/zalloc.h>
 #include <sys/ioctl.h>
+#include "cap.h"
 #include "debug.h"
 #include "perf-sys.h"
 #include "pmu.h"
@@ -297,27 +299,33 @@ int persistent__find_name(const char *name)
 	return sscanf(buf, "id=%x", &id) == 1 ? (int)id : -ENOENT;
 }
 
-/* Returns the id of a session with this name or id, or a negative error; prints no message. */
+/*
+ * Returns the id of a session with this name or id, or a negative error; prints no message.
+ * Without CAP_PERFMON the kernel prefixes the name with the owner's uid. Only users without
+ * it find such a session first: others must not get one that has the name of theirs.
+ */
 int persistent__lookup(const char *str)
 {
-	char name[sizeof("u4294967295-") + PERF_PERSISTENT_NAME_MAX];
+	char own[sizeof("u4294967295-") + PERF_PERSISTENT_NAME_MAX];
+	const char *names[] = { str, own };
+	bool own_first = !perf_cap__capable(CAP_PERFMON);
 	u32 id;
-	int err;
+	int ret;
 
 	if (isdigit(str[0])) {
 		if (persistent__parse_id(str, &id))
 			return -EINVAL;
-		return persistent__name(id, name) ? (int)id : -ENOENT;
+		return persistent__name(id, own) ? (int)id : -ENOENT;
 	}
-	err = persistent__find_name(str);
-	if (err != -ENOENT)
-		return err;
+	if (!persistent__valid_name(str))
+		return -EINVAL;
 
-	/* Without CAP_PERFMON the kernel prefixes the name with the owner's uid. */
-	snprintf(name, sizeof(name), "u%u-%s", geteuid(), str);
-	err = persistent__find_name(name);
+	snprintf(own, sizeof(own), "u%u-%s", geteuid(), str);
+	ret = persistent__find_name(names[own_first]);
 	/* A name that is too long with the prefix cannot exist. */
-	return err == -EINVAL ? -ENOENT : err;
+	if (ret < 0)
+		ret = persistent__find_name(names[!own_first]);
+	return ret == -EINVAL ? -ENOENT : ret;
 }
 
 /*

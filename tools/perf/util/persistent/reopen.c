@@ -187,6 +187,33 @@ bool evsel__persistent_ended(struct evsel *evsel)
 	return !persistent__name(evsel->persistent->id, name);
 }
 
+static bool evsel__persistent_exited(struct evsel *evsel)
+{
+	evsel__for_each_persistent(evsel, it) {
+		struct perf_persistent_query query = {};
+
+		if (persistent__query(it.fd, &query))
+			return false;
+		if (query.self.state != PERF_PERSISTENT_STATE_EXITED &&
+		    query.self.state != PERF_PERSISTENT_STATE_EXPIRED &&
+		    query.self.state != PERF_PERSISTENT_STATE_REVOKED)
+			return false;
+	}
+	return evsel->persistent;
+}
+
+/* Whether there is nothing left to count: sessions have ended, or all their tasks exited. */
+bool evlist__persistent_exited(struct evlist *evlist)
+{
+	struct evsel *evsel;
+
+	evlist__for_each_entry(evlist, evsel) {
+		if (!evsel__persistent_exited(evsel))
+			return false;
+	}
+	return true;
+}
+
 /* A sample names its event by the id of the instance. */
 int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel)
 {

@@ -69,6 +69,7 @@ void persistent_times__share(const struct persistent_times *times,
 			     struct perf_counts_values *count);
 void evsel__share_persistent_times(struct evsel *evsel);
 bool evsel__persistent_ended(struct evsel *evsel);
+bool evlist__persistent_exited(struct evlist *evlist);
 int evsel__persistent_lost_records(struct evsel *evsel, int cpu_map_idx, int thread, u64 *lost);
 u64 evlist__persistent_lost(struct evlist *evlist, bool side_band);
 int evsel__add_persistent_ids(struct evlist *evlist, struct evsel *evsel);

@@ -175,7 +175,8 @@ static void persistent_start__print_target(struct persistent_start *start)
 	evlist__for_each_entry(start->evlist, evsel) {
 		if (!evsel->cgrp || (cgroup && !strcmp(cgroup, evsel->cgrp->name)))
 			continue;
-		printf("%s%s", cgroup ? "," : " in cgroup ", evsel->cgrp->name);
+		printf("%s%s%s", cgroup ? "," : " in cgroup ",
+		       evsel->cgrp->name[0] == '/' ? "" : "/", evsel->cgrp->name);
 		cgroup = evsel->cgrp->name;
 	}
 }
