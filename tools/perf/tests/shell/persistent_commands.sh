@@ -64,6 +64,13 @@ test_per_process() {
 	must_succeed "\"pid\": $second, \"counter-value\": 8," \
 		perf persistent read --per-process -j "$name-2"
 	json_is_valid "$dir/out" || fail "no JSON: $(cat "$dir/out")"
+	# Processes that have no number in another pid namespace are in the sum only.
+	if unshare --pid --fork true 2> /dev/null
+	then
+		unshare --pid --fork perf persistent read --per-process -x, "$name-2" |
+			cut -d, -f1,9 > "$dir/read"
+		echo "39," | cmp -s - "$dir/read" || fail "elsewhere: $(cat "$dir/read")"
+	fi
 	must_succeed "^ .*context-switches" perf persistent read --per-process "$name"
 	must_fail "cannot use --per-process with" perf persistent read --per-process -A "$name"
 	stop "$name-2"
