@@ -746,6 +746,24 @@ test_nothing() {
 	finish
 }
 
+test_child() {
+	begin "A child that inherited the events can be neither added nor dropped by itself"
+	start_idle perf stat --persistent="$name" -e $call
+	sh -c "until [ -e $dir/fork ]; do sleep 0.1; done
+	       sleep 1000 & echo \$! > $dir/child; wait" &
+	parent=$!
+	must perf persistent add --pid $parent "$name"
+	touch "$dir/fork"
+	wait_for [ -s "$dir/child" ] || fail "the process does not fork"
+	child=$(cat "$dir/child")
+	must_fail "already measures it" perf persistent add --pid "$child" "$name"
+	must_fail "does not measure process $child" perf persistent drop --pid "$child" "$name"
+	must perf persistent drop --pid $parent "$name"
+	kill "$child" $parent $idle
+	stop
+	finish
+}
+
 test_refused() {
 	begin "What cannot be is refused with the reason"
 	start_idle perf stat --persistent="$name" -i -e $call
@@ -797,6 +815,7 @@ test_many
 test_recycled
 test_ended
 test_setuid
+test_child
 test_refused
 
 cleanup
