@@ -203,6 +203,22 @@ int target_process__threads(struct target_process *process, u32 **tids)
 	return nr;
 }
 
+/*
+ * Find the inode of a thread's /proc directory: another thread that reuses its pid has
+ * another one. Returns 0, or a negative error: -ESRCH if the thread has gone.
+ */
+static int target_process__find_thread(struct target_process *process, pid_t tid, ino_t *dir)
+{
+	struct stat st;
+	char path[32];
+
+	snprintf(path, sizeof(path), "task/%d", tid);
+	if (fstatat(process->dir, path, &st, 0))
+		return errno == ENOENT ? -ESRCH : -errno;
+	*dir = st.st_ino;
+	return 0;
+}
+
 void target_processes__exit(struct target_processes *processes)
 {
 	for (int i = 0; i < processes->nr; i++)
@@ -459,35 +475,30 @@ static void task_event__close(struct task_event *event)
 }
 
 /*
- * A thread may end, and its pid be reused, before its events are opened. If the thread
- * exists both before and after that, it had the pid all the time.
+ * A thread may end, and its pid be reused, before its events are opened. If its directory is
+ * the same before and after that, it had the pid all the time.
  */
 static int task_events__open(struct task_events *events, struct target_process *process,
 			     pid_t tid, ino_t *dir)
 {
-	int ret = TASK_ADDED, thread = open_task(process->dir, "task", tid);
-	struct stat st;
+	int ret = target_process__find_thread(process, tid, dir);
+	ino_t after;
 
 	for (int i = 0; i < events->nr; i++)
 		events->list[i].fd = -1;
 	events->again = 0;
-	if (thread < 0)
-		return thread == -ESRCH ? TASK_AGAIN : thread;
-
-	if (fstat(thread, &st))
-		ret = -errno;
-	else
-		*dir = st.st_ino;
+	if (ret)
+		return ret == -ESRCH ? TASK_AGAIN : ret;
 	if (intlist__has_entry(events->measured, *dir))
-		ret = TASK_TRACKED;
+		return TASK_TRACKED;
 
+	ret = TASK_ADDED;
 	for (int i = 0; i < events->nr && ret == TASK_ADDED; i++)
 		ret = task_event__open(events, &events->list[i], tid);
-	if (!target_task__is_there(thread)) {
+	if (target_process__find_thread(process, tid, &after) || after != *dir) {
 		events->again = 0;
 		ret = TASK_AGAIN;
 	}
-	close(thread);
 	return ret;
 }
 
