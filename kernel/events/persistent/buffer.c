@@ -32,14 +32,6 @@ static int charge_user(struct user_struct *user, long pages)
 	return 0;
 }
 
-static void set_mm(struct perf_buffer *rb, struct mm_struct *mm)
-{
-	mmgrab(mm);
-	swap(rb->mmap_mm, mm);
-	if (mm)
-		mmdrop(mm);
-}
-
 /* Charge to the user the pages that a mapping charged to its mm. */
 static int charge_mapped(struct perf_buffer *rb)
 {
@@ -58,7 +50,9 @@ static int charge_mapped(struct perf_buffer *rb)
 
 	atomic64_sub(rb->mmap_locked, &rb->mmap_mm->pinned_vm);
 	rb->mmap_locked = 0;
-	set_mm(rb, &init_mm);
+	mmgrab(&init_mm);
+	mmdrop(rb->mmap_mm);
+	rb->mmap_mm = &init_mm;
 
 	return 0;
 }
@@ -150,9 +144,6 @@ static u32 default_pages(struct perf_event *event)
 /* Drop a pseudo-mapping and a reference; the buffer ends with the last mapping. */
 void perf_persistent_buffer_free(struct perf_buffer *rb)
 {
-	if (IS_ERR_OR_NULL(rb))
-		return;
-
 	if (refcount_dec_and_test(&rb->mmap_count))
 		perf_buffer_end(rb);
 	ring_buffer_put(rb);
@@ -178,7 +169,8 @@ static struct perf_buffer *make_buffer(struct perf_event *event, u32 nr_pages)
 		return ERR_PTR(-ENOMEM);
 	}
 
-	set_mm(rb, &init_mm);
+	mmgrab(&init_mm);
+	rb->mmap_mm = &init_mm;
 	rb->nr_pins = 1;
 
 	/* Do not pin memory for a dying task. */
@@ -282,9 +274,7 @@ void perf_persistent_buffer_unpin(struct perf_persistent_instance *inst)
 	 * Same order as in perf_mmap_close(), on which perf_mmap() relies. The
 	 * mutex keeps perf_mmap() from adding a mapping before the count is 0.
 	 */
-	scoped_guard(mutex, &event->mmap_mutex) {
-		if (!refcount_dec_not_one(&event->mmap_count))
-			refcount_set(&event->mmap_count, 0);
-	}
+	if (refcount_dec_and_mutex_lock(&event->mmap_count, &event->mmap_mutex))
+		mutex_unlock(&event->mmap_mutex);
 	perf_persistent_buffer_free(rb);
 }

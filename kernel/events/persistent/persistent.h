@@ -18,6 +18,7 @@
 #include <linux/sysfs.h>
 #include <linux/uidgid.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 
 #include "../internal.h"
 
@@ -91,7 +92,7 @@ struct perf_persistent_member {
  */
 struct perf_persistent_session {
 	struct kobject			kobj;
-	struct rb_root			instances;
+	struct xarray			instances;
 	struct rb_root			keys;
 	struct list_head		members;
 	u32				nr_instances;
@@ -181,7 +182,6 @@ static_assert(sizeof(struct perf_persistent_key) == 2 * sizeof(void *) + 2 * siz
 /**
  * struct perf_persistent_instance - a perf event that the registry keeps
  * @rcu:	   for kfree_rcu()
- * @nr_node:	   in perf_persistent_session::instances
  * @key_node:	   in perf_persistent_session::keys, unless a newer instance has replaced it
  * @key:	   what it measures; @event has a reference to the target
  * @session:	   its session
@@ -201,7 +201,6 @@ static_assert(sizeof(struct perf_persistent_key) == 2 * sizeof(void *) + 2 * siz
  */
 struct perf_persistent_instance {
 	struct rcu_head			rcu;
-	struct rb_node			nr_node;
 	struct rb_node			key_node;
 	struct perf_persistent_key	key;
 	struct perf_persistent_session	*session;
@@ -355,19 +354,12 @@ void perf_persistent_instance_free(struct perf_persistent_instance *inst);
 void perf_persistent_put_user(struct perf_event *event);
 void perf_persistent_instance_finish(struct perf_persistent_instance *inst);
 
-/* For __free(): an error or NULL is no session. */
-static inline void perf_persistent_session_put(struct perf_persistent_session *session)
-{
-	if (!IS_ERR_OR_NULL(session))
-		kobject_put(&session->kobj);
-}
-
 DEFINE_FREE(perf_persistent_session, struct perf_persistent_session *,
-	    perf_persistent_session_put(_T))
+	    if (!IS_ERR_OR_NULL(_T)) kobject_put(&_T->kobj))
 DEFINE_FREE(perf_persistent_instance, struct perf_persistent_instance *,
-	    perf_persistent_instance_free(_T))
+	    if (!IS_ERR_OR_NULL(_T)) perf_persistent_instance_free(_T))
 DEFINE_FREE(perf_persistent_buffer, struct perf_buffer *,
-	    perf_persistent_buffer_free(_T))
+	    if (!IS_ERR_OR_NULL(_T)) perf_persistent_buffer_free(_T))
 
 /* args.c */
 int perf_persistent_copy_struct(void *dst, size_t size, size_t min,

@@ -93,32 +93,15 @@ perf_persistent_instance_lookup(struct perf_persistent_session *session,
 	return from_key_node(rb_find(key, &session->keys, key_cmp));
 }
 
-static bool nr_less(struct rb_node *a, const struct rb_node *b)
-{
-	return rb_entry(a, struct perf_persistent_instance, nr_node)->nr <
-	       rb_entry(b, struct perf_persistent_instance, nr_node)->nr;
-}
-
 /* Find the first instance whose number is at least @nr, or NULL */
 struct perf_persistent_instance *
 perf_persistent_instance_from(struct perf_persistent_session *session, u32 nr)
 {
-	struct rb_node *node = session->instances.rb_node;
-	struct perf_persistent_instance *inst, *found = NULL;
+	unsigned long index = nr;
 
 	lockdep_assert_held(&perf_persistent_mutex);
 
-	while (node) {
-		inst = rb_entry(node, struct perf_persistent_instance, nr_node);
-		if (inst->nr >= nr) {
-			found = inst;
-			node = node->rb_left;
-		} else {
-			node = node->rb_right;
-		}
-	}
-
-	return found;
+	return xa_find(&session->instances, &index, U32_MAX, XA_PRESENT);
 }
 
 /* Get the next event from instance *@nr on, for put_event(), or NULL */
@@ -217,7 +200,8 @@ int perf_persistent_instance_link(struct perf_persistent_session *session,
 	inst->member->nr_instances++;
 	inst->nr = session->next_instance;
 	WRITE_ONCE(session->next_instance, inst->nr + 1);
-	rb_add(&inst->nr_node, &session->instances, nr_less);
+	/* The entry is reserved. */
+	xa_store(&session->instances, inst->nr, inst, 0);
 	session->nr_instances++;
 	refcount_inc(&session->nr_unfinished);
 	refcount_inc(&event->persistent->users);
@@ -257,7 +241,7 @@ perf_persistent_instance_unlink(struct perf_persistent_session *session,
 	WRITE_ONCE(event->persistent->instance, NULL);
 	if (!RB_EMPTY_NODE(&inst->key_node))
 		rb_erase(&inst->key_node, &session->keys);
-	rb_erase(&inst->nr_node, &session->instances);
+	xa_erase(&session->instances, inst->nr);
 	session->nr_instances--;
 	if (!--inst->member->nr_instances) {
 		list_del(&inst->member->entry);

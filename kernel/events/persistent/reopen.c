@@ -15,19 +15,15 @@
  */
 static struct task_struct *find_target(const struct perf_persistent_session *session, pid_t pid)
 {
-	struct task_struct *task;
-
 	if (pid <= 0)
 		return pid ? NULL : get_task_struct(current);
 
-	task = find_get_task_by_vpid(pid);
+	struct task_struct *task __free(put_task) = find_get_task_by_vpid(pid);
 	if (!task)
 		return ERR_PTR(-ESRCH);
 	if (perfmon_capable() || perf_persistent_is_delegated(session) ||
 	    ptrace_may_access(task, PTRACE_MODE_READ_REALCREDS))
-		return task;
-
-	put_task_struct(task);
+		return no_free_ptr(task);
 
 	return ERR_PTR(-EACCES);
 }
@@ -48,9 +44,8 @@ static struct perf_event *get_event(struct perf_persistent_session *session, u64
 	if (task || cpu != -1) {
 		inst = perf_persistent_instance_lookup(session, &key);
 	} else {
-		inst = perf_persistent_instance_from(session, nr ? nr - 1 : 0);
-		if (inst && nr && inst->nr != nr - 1)
-			inst = NULL;
+		inst = nr ? xa_load(&session->instances, nr - 1) :
+			    perf_persistent_instance_from(session, 0);
 	}
 	if (!inst)
 		return ERR_PTR(-ENOENT);

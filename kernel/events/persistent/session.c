@@ -22,7 +22,6 @@
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 #include <linux/trace_events.h>
-#include <linux/xarray.h>
 
 #include <trace/events/perf_persistent.h>
 
@@ -101,9 +100,6 @@ perf_persistent_instance_create(struct perf_event *event, const struct perf_pers
 /* Undo perf_persistent_instance_create(); the instance is in no session. */
 void perf_persistent_instance_free(struct perf_persistent_instance *inst)
 {
-	if (IS_ERR_OR_NULL(inst))
-		return;
-
 	kfree(inst->member);
 	put_pid(inst->pid);
 	put_pid(inst->tgid);
@@ -157,9 +153,8 @@ void perf_persistent_session_arm(struct perf_persistent_session *session, u64 de
 /* The work has its own reference: the session may end while it is queued. */
 static enum hrtimer_restart session_timer(struct hrtimer *timer)
 {
-	struct perf_persistent_session *session;
+	struct perf_persistent_session *session = container_of(timer, typeof(*session), timer);
 
-	session = container_of(timer, struct perf_persistent_session, timer);
 	kobject_get(&session->kobj);
 	/* Ending many instances takes long, and must not delay other sessions. */
 	if (!queue_work(system_dfl_long_wq, &session->expire))
@@ -171,12 +166,11 @@ static enum hrtimer_restart session_timer(struct hrtimer *timer)
 /* End the events as if their last user had closed them; open files still refer to them. */
 static void session_expire(struct work_struct *work)
 {
-	struct perf_persistent_session *session;
+	struct perf_persistent_session *session = from_work(session, work, expire);
 	struct perf_persistent_instance *inst;
 	struct perf_event *event;
 	bool over;
 
-	session = container_of(work, struct perf_persistent_session, expire);
 	/* The time to live can be extended until @expired is set. */
 	scoped_guard(mutex, &perf_persistent_mutex) {
 		over = session->nr_instances && session->deadline &&
@@ -237,7 +231,7 @@ static struct perf_persistent_session *session_alloc(const struct perf_persisten
 		return NULL;
 
 	kobject_init(&session->kobj, &perf_persistent_session_ktype);
-	session->instances = RB_ROOT;
+	xa_init_flags(&session->instances, XA_FLAGS_ACCOUNT);
 	session->keys = RB_ROOT;
 	INIT_LIST_HEAD(&session->members);
 	refcount_set(&session->nr_unfinished, 1);

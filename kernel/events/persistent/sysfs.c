@@ -142,6 +142,7 @@ static void session_release(struct kobject *kobj)
 	struct perf_persistent_session *session = to_session(kobj);
 
 	kernfs_put(session->event_kn);
+	xa_destroy(&session->instances);
 	kfree(session);
 }
 
@@ -189,9 +190,7 @@ void perf_persistent_sysfs_announce(struct perf_persistent_session *session,
 /* events/NAME */
 static ssize_t session_event_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	struct perf_persistent_session *session;
-
-	session = container_of(attr, struct perf_persistent_session, event_attr);
+	struct perf_persistent_session *session = container_of(attr, typeof(*session), event_attr);
 
 	return sysfs_emit(buf, "id=0x%x\n", session->id);
 }
