@@ -301,6 +301,8 @@ test_refused() {
 	do
 		must_fail "^--keep $bad: use 1 or more" \
 			perf persistent flush -o "$dir/x" --max-size 1M --keep $bad "$name"
+		perf persistent flush -o "$dir/x" --keep $bad "$name" 2> /dev/null
+		[ $? -eq 129 ] || fail "--keep $bad: another exit status"
 	done
 	echo text > "$dir/text"
 	must_fail "$dir/text.pos is missing" perf persistent flush -o "$dir/text" "$name"

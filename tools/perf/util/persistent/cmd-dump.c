@@ -125,8 +125,10 @@ static int dump__run_id(u32 id, void *arg)
 	if (dump->all && !persistent__number(id, "buffer_bytes"))
 		return 0;
 	err = persistent_dump__run(dump, id);
-	/* With --all, a session that has ended since it was listed is no error. */
-	return err && (!dump->all || persistent__name(id, name)) ? err : 1;
+	/* With --all, leave out a session that has ended since it was listed. */
+	if (err && dump->all && !persistent__name(id, name))
+		return 0;
+	return err ?: 1;
 }
 
 /* Returns 0, or a negative error after printing a message. */

@@ -352,7 +352,7 @@ static int flush__parse_keep(const struct option *opt, const char *str, int unse
 	u32 *keep = opt->value;
 
 	*keep = LOG_KEEP_ALL;
-	if (unset || persistent__parse_number(str, 10, LOG_KEEP_ALL - 1, keep))
+	if (unset || (persistent__parse_number(str, 10, LOG_KEEP_ALL - 1, keep) && *keep))
 		return 0;
 	pr_err("--keep %s: use 1 or more, or leave out --keep to keep all logs\n", str);
 	return -EINVAL;
@@ -368,8 +368,6 @@ static int flush__check(const char *path, const struct persistent_rotation *rota
 		pr_err("missing log: use -o <log>\n");
 	else if (!strcmp(path, "-") && (rotates || keeps || until_full))
 		pr_err("-o - cannot be used with --max-size, --max-age, --keep or --until-full\n");
-	else if (!rotation->keep)
-		pr_err("--keep 0: use 1 or more, or leave out --keep to keep all logs\n");
 	else if (until_full && !rotation->max_size)
 		pr_err("--until-full needs --max-size\n");
 	else if (until_full && (rotation->max_age || keeps))

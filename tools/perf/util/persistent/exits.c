@@ -109,28 +109,20 @@ static void exit_row__delete(struct exit_row *row)
 	free(row);
 }
 
-static struct exit_row *persistent_exits__new_row(struct persistent_exits *exits,
-						  struct thread *thread)
-{
-	struct exit_row **rows = realloc(exits->rows, (exits->nr_rows + 1) * sizeof(*rows));
-
-	if (!rows)
-		return NULL;
-	exits->rows = rows;
-	rows[exits->nr_rows] = exit_row__new(exits, thread);
-	thread__set_priv(thread, rows[exits->nr_rows]);
-	return rows[exits->nr_rows] ? rows[exits->nr_rows++] : NULL;
-}
-
 static struct exit_row *persistent_exits__row(struct persistent_exits *exits, pid_t pid,
 					      pid_t tid)
 {
 	struct thread *thread = machine__findnew_thread(&exits->machines.host, pid, tid);
-	struct exit_row *row;
+	struct exit_row **rows, *row = thread ? thread__priv(thread) : NULL;
 
-	if (!thread)
-		return NULL;
-	row = thread__priv(thread) ?: persistent_exits__new_row(exits, thread);
+	if (thread && !row) {
+		rows = realloc(exits->rows, (exits->nr_rows + 1) * sizeof(*rows));
+		exits->rows = rows ?: exits->rows;
+		row = rows ? exit_row__new(exits, thread) : NULL;
+		if (row)
+			rows[exits->nr_rows++] = row;
+		thread__set_priv(thread, row);
+	}
 	thread__put(thread);
 	return row;
 }

@@ -513,10 +513,7 @@ static int persistent_output__finish(struct persistent_output *output)
 	return err;
 }
 
-/*
- * As perf record does, keep an existing file as PATH.old. Use a hard link where possible,
- * so that it has one of both names at all times.
- */
+/* As perf record does, keep an existing file as PATH.old. */
 static int persistent_output__keep_old(struct persistent_output *output)
 {
 	struct stat st;
@@ -528,8 +525,7 @@ static int persistent_output__keep_old(struct persistent_output *output)
 	if (asprintf(&old, "%s.old", output->path) < 0)
 		return persistent_output__error(output, ENOMEM);
 
-	unlink(old);
-	if (link(output->path, old) && rename(output->path, old)) {
+	if (rename(output->path, old)) {
 		err = -errno;
 		pr_err("cannot rename %s to %s: %m; nothing was written\n",
 		       output->path, old);

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Samples of the user stack have the size that their header says, in multiples of 8.
+ */
+#define _GNU_SOURCE
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+
+#include "kselftest_harness.h"
+
+#define PAGES		32
+#define MAX_STACK	65528
+
+/* Write to an address while the stack pointer has a value that need not be valid. */
+static bool write_with_stack(void *where, unsigned long sp)
+{
+#if defined(__x86_64__)
+	asm volatile("mov %%rsp, %%r12\n"
+		     "mov %0, %%rsp\n"
+		     "movb $1, (%1)\n"
+		     "mov %%r12, %%rsp\n"
+		     : : "r" (sp), "r" (where) : "r12", "memory");
+	return true;
+#elif defined(__aarch64__)
+	asm volatile("mov x19, sp\n"
+		     "mov sp, %0\n"
+		     "strb wzr, [%1]\n"
+		     "mov sp, x19\n"
+		     : : "r" (sp), "r" (where) : "x19", "memory");
+	return true;
+#else
+	return false;
+#endif
+}
+
+FIXTURE(user_stack)
+{
+	struct perf_event_attr attr;
+	struct perf_event_mmap_page *page;
+	size_t page_size;
+	char *area;
+	int fd;
+};
+
+FIXTURE_SETUP(user_stack)
+{
+	self->page_size = sysconf(_SC_PAGESIZE);
+	self->area = mmap(NULL, self->page_size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->area);
+	self->attr = (struct perf_event_attr) {
+		.type			= PERF_TYPE_SOFTWARE,
+		.size			= sizeof(self->attr),
+		.config			= PERF_COUNT_SW_PAGE_FAULTS,
+		.sample_period		= 1,
+		.sample_type		= PERF_SAMPLE_STACK_USER,
+		.sample_stack_user	= 1024,
+		.disabled		= 1,
+		.exclude_kernel		= 1,
+		.exclude_hv		= 1,
+	};
+	self->fd = -1;
+	if (!write_with_stack(self->area, 4096))
+		SKIP(return, "not written for this architecture");
+}
+
+FIXTURE_TEARDOWN(user_stack)
+{
+	close(self->fd);
+}
+
+static void open_event(struct __test_metadata *_metadata, FIXTURE_DATA(user_stack) *self)
+{
+	self->fd = syscall(__NR_perf_event_open, &self->attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (self->fd < 0)
+		SKIP(return, "no event of this task");
+	self->page = mmap(NULL, (1 + PAGES) * self->page_size, PROT_READ | PROT_WRITE,
+			  MAP_SHARED, self->fd, 0);
+	ASSERT_NE(MAP_FAILED, self->page);
+}
+
+/* Have a page fault with this stack pointer; returns its record, which is the next one. */
+static struct perf_event_header *sample(struct __test_metadata *_metadata,
+					FIXTURE_DATA(user_stack) *self, unsigned long sp)
+{
+	__u64 before = self->page->data_head;
+
+	ASSERT_EQ(0, madvise(self->area, self->page_size, MADV_DONTNEED));
+	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_ENABLE, 0));
+	write_with_stack(self->area, sp);
+	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_DISABLE, 0));
+	ASSERT_LT(before, self->page->data_head);
+
+	return (void *)((char *)self->page + self->page_size + before);
+}
+
+/* A stack pointer near the end of the address space, which may have several sizes */
+TEST_F(user_stack, end)
+{
+	struct perf_event_header *header;
+	unsigned int bits, i;
+
+	open_event(_metadata, self);
+	for (bits = 32; bits < 8 * sizeof(long); bits++) {
+		for (i = 0; i < 2; i++) {
+			header = sample(_metadata, self,
+					(1UL << bits) - i * self->page_size - 5);
+			ASSERT_EQ(PERF_RECORD_SAMPLE, header->type);
+			ASSERT_EQ(0, header->size % 8);
+		}
+	}
+}
+
+/* The stack leaves room for registers, which come after it. */
+TEST_F(user_stack, registers)
+{
+	struct perf_event_header *header;
+
+	self->attr.sample_type |= PERF_SAMPLE_REGS_INTR;
+	self->attr.sample_regs_intr = 0xff;
+	self->attr.sample_stack_user = MAX_STACK;
+	open_event(_metadata, self);
+	header = sample(_metadata, self, 1UL << 32);
+	ASSERT_EQ(PERF_RECORD_SAMPLE, header->type);
+	ASSERT_LT(MAX_STACK - 1024, header->size);
+	ASSERT_EQ(header->size, self->page->data_head);
+}
+
+TEST_HARNESS_MAIN
