@@ -116,19 +116,47 @@ test_stat_interval() {
 	finish
 }
 
-test_stat_end() {
-	begin "perf stat without a command ends with the session or its last task"
-	must perf stat --persistent="$name-2" -e task-clock -- true
-	must_succeed "task-clock" perf stat -e "persistent/$name-2/"
-	stop "$name-2"
-	must perf stat --persistent="$name-2" -a -e context-switches
+follow_counts() {
+	rm -f "$dir/ended"
 	perf stat -I 100 -e "persistent/$name-2/" > "$dir/ended" 2>&1 &
 	pid=$!
 	wait_for [ -s "$dir/ended" ] || fail "it does not start"
-	stop "$name-2"
+}
+
+has_ended() {
+	if ! wait_for [ ! -e "/proc/$pid/fd/0" ]
+	then
+		fail "it does not end: $(cat "$dir/ended")"
+		kill $pid
+	fi
 	wait $pid || fail "it failed: $(cat "$dir/ended")"
 	grep -q "session $name-2, id [0-9]*, has ended" "$dir/ended" ||
 		fail "it does not say so: $(cat "$dir/ended")"
+}
+
+test_stat_end() {
+	begin "perf stat without a command ends with the session or its last task"
+	must perf stat --persistent="$name-2" -e task-clock -- true
+	must_succeed "task-clock" timeout 20 perf stat -e "persistent/$name-2/,duration_time"
+	must_succeed "task-clock" timeout 20 perf stat -I 100 -e "persistent/$name-2/"
+	stop "$name-2"
+	must perf stat --persistent="$name-2" -a -e context-switches
+	follow_counts
+	stop "$name-2"
+	has_ended
+	# Without its last process, a session has ended. Those that were dropped do not count.
+	sleep 1000 &
+	busy=$!
+	must perf stat --persistent="$name-2" -e task-clock -p $$,$busy
+	follow_counts
+	must perf persistent drop --pid $$ "$name-2"
+	kill -0 $pid || fail "it ended too early: $(cat "$dir/ended")"
+	must perf persistent drop --pid $busy "$name-2"
+	has_ended
+	kill $busy
+	busy=
+	# Without sessions, there is nothing that ends.
+	timeout 2 perf stat --null -a > "$dir/out" 2>&1 && fail "--null ends: $(cat "$dir/out")"
 	finish
 }
 

@@ -295,6 +295,9 @@ test_cgroups() {
 	grep -q "in cgroup /${cgroup##*/}," "$dir/out" || fail "perf says '$(cat "$dir/out")'"
 	has_target "/${cgroup##*/}"
 	stop
+	start stat -a -e cpu-clock,page-faults -G "${cgroup##*/},"
+	has_target "all CPUs"
+	stop
 	start stat -C 0 -e cpu-clock -G "${cgroup##*/}"
 	has_target "CPU 0 in /${cgroup##*/}"
 	stop

@@ -167,6 +167,8 @@ test_chosen() {
 	followed process
 	# The same after it has ended
 	must perf record --history -e "persistent/$name/" -t $second -o "$dir/thread" true
+	# Buffers without a CPU, ordinary ones as well
+	must perf record --affinity=cpu --per-thread -e cpu-clock -o "$dir/x" true
 	must perf record --history -e "persistent/$name/" -p $second -o "$dir/ended" true
 	must_succeed "for process id '$second'" perf stat -e "persistent/$name/" -p $second true
 	must perf record --history -e "persistent/$name/" -p $second \

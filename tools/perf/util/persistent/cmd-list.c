@@ -272,7 +272,7 @@ static void list_entry__print_details(struct list_entry *entry)
 	}
 }
 
-/* Lists of CPUs contain commas, so print blanks between the ranges. */
+/* Lists of CPUs contain commas, and cgroups may contain anything: print blanks instead. */
 static void list_entry__print_separated(struct list_entry *entry, const char *sep)
 {
 	const struct perf_persistent_query *query = &entry->info.query;
@@ -282,6 +282,8 @@ static void list_entry__print_separated(struct list_entry *entry, const char *se
 	persistent_info__scnprintf_target(&entry->info, target, sizeof(target), entry->nr,
 					  entry->cpus);
 	strreplace(target, ',', ' ');
+	for (const char *c = sep; *c; c++)
+		strreplace(target, *c, ' ');
 	strreplace(entry->events.buf, '\n', ' ');
 	printf("%s%s%u%s%s%s%s%s%s%s%llu%s%llu%s%llu%s", entry->info.name, sep, entry->info.id,
 	       sep, entry->owner, sep, state, sep, target, sep, (unsigned long long)query->age, sep,

@@ -23,12 +23,17 @@
 /* Limit of retries if members come and go between reading sysfs and the query */
 #define MAX_TRIES	10
 
-static int persistent_info__add_cgroup(struct persistent_info *info, char *cgroup)
+static int persistent_info__add_cgroup(struct persistent_info *info,
+				       struct persistent_answer *answer)
 {
+	char *cgroup = answer->cgroup;
 	int err;
 
-	if (!cgroup[0])
+	if (!cgroup[0]) {
+		info->no_cgroup |= !persistent__is_side_band(answer->attr.type,
+							     answer->attr.config);
 		return 0;
+	}
 	info->cgroups = info->cgroups ?: strlist__new(NULL, NULL);
 	err = info->cgroups ? strlist__add(info->cgroups, persistent__printable(cgroup)) : -ENOMEM;
 	return err == -EEXIST ? 0 : err;
@@ -50,7 +55,7 @@ static int persistent_info__add_member(struct persistent_info *info, int i)
 		/* This instance has gone; another may be there. */
 		return err == -ENOENT ? 0 : err;
 
-	err = persistent_info__add_cgroup(info, answer.cgroup);
+	err = persistent_info__add_cgroup(info, &answer);
 	if (err)
 		return err;
 
@@ -421,11 +426,12 @@ static void persistent_info__scnprintf_place(const struct persistent_info *info,
 {
 	/* Without instances, there may be tasks on these CPUs. */
 	bool all_cpus = nr > 0 && is_all_cpus(cpus);
+	bool in_cgroup = info->cgroups && !info->no_cgroup;
 	size_t len = 0;
 
-	if (all_cpus && !info->cgroups) {
+	if (all_cpus && !in_cgroup) {
 		scnprintf(buf, size, "all CPUs");
-	} else if (!info->cgroups) {
+	} else if (!in_cgroup) {
 		scnprintf_cpus_or_nr(buf, size, cpus);
 	} else {
 		if (!all_cpus) {

@@ -28,7 +28,8 @@ static inline bool persistent__is_side_band(u32 type, u64 config)
 
 /*
  * A session: the answer to one query, with all instances but without self, and the members.
- * @cgroups has that of each member's first instance; NULL for none.
+ * @cgroups has that of each member's first instance; NULL for none. @no_cgroup: a member
+ * is in none.
  */
 struct persistent_info {
 	u32				id;
@@ -43,6 +44,7 @@ struct persistent_info {
 		char			label[PERF_PERSISTENT_LABEL_MAX];
 	} *members;
 	struct strlist			*cgroups;
+	bool				no_cgroup;
 };
 
 int persistent_info__init(struct persistent_info *info, u32 id);

@@ -299,6 +299,12 @@ int persistent__find_name(const char *name)
 	return sscanf(buf, "id=%x", &id) == 1 ? (int)id : -ENOENT;
 }
 
+/* CAP_SYS_ADMIN includes CAP_PERFMON. */
+bool persistent__capable(void)
+{
+	return perf_cap__capable(CAP_PERFMON) || perf_cap__capable(CAP_SYS_ADMIN);
+}
+
 /*
  * Returns the id of a session with this name or id, or a negative error; prints no message.
  * Without CAP_PERFMON the kernel prefixes the name with the owner's uid. Only users without
@@ -308,7 +314,7 @@ int persistent__lookup(const char *str)
 {
 	char own[sizeof("u4294967295-") + PERF_PERSISTENT_NAME_MAX];
 	const char *names[] = { str, own };
-	bool own_first = !perf_cap__capable(CAP_PERFMON);
+	bool own_first = !persistent__capable();
 	u32 id;
 	int ret;
 

@@ -31,6 +31,7 @@ struct option;
  */
 int persistent__type(void);
 bool persistent__valid_name(const char *name);
+bool persistent__capable(void);
 int persistent__lookup(const char *str);
 int persistent__find(const char *str);
 int persistent__choose(int argc, const char **argv, u32 **ids, int *err);

@@ -22,6 +22,7 @@
 #include "evsel.h"
 #include "record.h"
 #include "registry.h"
+#include "tool_pmu.h"
 
 /* NULL if there is none, e.g. of a task that was not on that CPU */
 static struct persistent_instance *evsel__persistent_instance(struct evsel *evsel, int cpu_map_idx,
@@ -187,31 +188,43 @@ bool evsel__persistent_ended(struct evsel *evsel)
 	return !persistent__name(evsel->persistent->id, name);
 }
 
+/* Instances that were dropped have left the session. */
 static bool evsel__persistent_exited(struct evsel *evsel)
 {
+	bool all_left = true;
+
 	evsel__for_each_persistent(evsel, it) {
 		struct perf_persistent_query query = {};
+		int err = persistent__query(it.fd, &query);
 
-		if (persistent__query(it.fd, &query))
+		if (err == -EINVAL || err == -ESRCH)
+			continue;
+		if (err || (query.self.state != PERF_PERSISTENT_STATE_EXITED &&
+			    query.self.state != PERF_PERSISTENT_STATE_EXPIRED &&
+			    query.self.state != PERF_PERSISTENT_STATE_REVOKED))
 			return false;
-		if (query.self.state != PERF_PERSISTENT_STATE_EXITED &&
-		    query.self.state != PERF_PERSISTENT_STATE_EXPIRED &&
-		    query.self.state != PERF_PERSISTENT_STATE_REVOKED)
-			return false;
+		all_left = false;
 	}
-	return evsel->persistent;
+	return !all_left || evsel__persistent_ended(evsel);
 }
 
-/* Whether there is nothing left to count: sessions have ended, or all their tasks exited. */
+/*
+ * Whether all events but those of the tool are of sessions and there is nothing left to count:
+ * the sessions have ended, or all their tasks have exited.
+ */
 bool evlist__persistent_exited(struct evlist *evlist)
 {
+	bool exited = false;
 	struct evsel *evsel;
 
 	evlist__for_each_entry(evlist, evsel) {
-		if (!evsel__persistent_exited(evsel))
-			return false;
+		if (evsel__is_tool(evsel))
+			continue;
+		exited = evsel->persistent && evsel__persistent_exited(evsel);
+		if (!exited)
+			break;
 	}
-	return true;
+	return exited;
 }
 
 /* A sample names its event by the id of the instance. */

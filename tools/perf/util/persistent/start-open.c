@@ -373,7 +373,7 @@ static int persistent_start__detach_error(struct persistent_start *start, struct
 		pr_err("%s%s is listed twice\n", name, place);
 	else if (err == EAGAIN)
 		pr_err("%s%s: %skernel.perf_event_persistent_max is reached: raise it, end sessions with 'perf persistent stop', or choose fewer CPUs, tasks or events\n",
-		       name, place, perf_cap__capable(CAP_PERFMON) ?
+		       name, place, persistent__capable() ?
 		       "" : "user.max_perf_persistent or ");
 	else if (err == EPERM)
 		pr_err("%s%s: no more memory can be locked for buffers, use a smaller %s or raise kernel.perf_event_mlock_kb\n",

@@ -10,13 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <linux/capability.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/perf_event.h>
 #include <linux/string.h>
 #include <linux/zalloc.h>
-#include "cap.h"
 #include "debug.h"
 #include "evlist.h"
 #include "parse-events.h"
@@ -102,7 +100,7 @@ int persistent_spec__check_name(const char *option, const char *name)
 	}
 
 	digits = strspn(name + 1, "0123456789");
-	if (!perf_cap__capable(CAP_PERFMON) &&
+	if (!persistent__capable() &&
 	    snprintf(NULL, 0, "u%u-%s", geteuid(), name) >= PERF_PERSISTENT_NAME_MAX)
 		why = "is too long with the prefix u<uid>- that it gets without CAP_PERFMON";
 	else if (name[0] == 'p' && digits && !name[1 + digits])
@@ -145,7 +143,7 @@ static int persistent_spec__check_rights(struct persistent_spec *spec, const cha
 	else if (spec->set.flags & PERF_PERSISTENT_SET_GID && spec->set.gid != getegid() &&
 		 !group_member(spec->set.gid))
 		what = "group= needs CAP_PERFMON, or a group that you belong to";
-	if (!what || perf_cap__capable(CAP_PERFMON))
+	if (!what || persistent__capable())
 		return 0;
 	pr_err("--persistent=%s: %s\n", text, what);
 	return -EPERM;

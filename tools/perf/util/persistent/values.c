@@ -12,13 +12,11 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
-#include <linux/capability.h>
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <linux/time64.h>
 #include <api/fs/fs.h>
 #include <subcmd/parse-options.h>
-#include "cap.h"
 #include "debug.h"
 
 struct value_unit {
@@ -123,7 +121,7 @@ u64 persistent__max_ttl(void)
 {
 	unsigned long long secs;
 
-	if (perf_cap__capable(CAP_PERFMON) ||
+	if (persistent__capable() ||
 	    filename__read_ull("/proc/sys/kernel/perf_event_persistent_max_ttl", &secs))
 		return UINT64_MAX;
 	return secs * NSEC_PER_SEC;
@@ -137,7 +135,7 @@ static const char *parse_ttl(struct perf_persistent_set *set, const char *str)
 	set->ttl = 0;
 	/* Do not silently limit a session that was asked for without a limit. */
 	if (!strcmp(str, "none"))
-		return perf_cap__capable(CAP_PERFMON) ? NULL : "needs CAP_PERFMON";
+		return persistent__capable() ? NULL : "needs CAP_PERFMON";
 
 	set->ttl = persistent__parse_time(str);
 	if (!set->ttl)
