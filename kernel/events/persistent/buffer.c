@@ -144,6 +144,9 @@ static u32 default_pages(struct perf_event *event)
 /* Drop a pseudo-mapping and a reference; the buffer ends with the last mapping. */
 void perf_persistent_buffer_free(struct perf_buffer *rb)
 {
+	if (IS_ERR_OR_NULL(rb))
+		return;
+
 	if (refcount_dec_and_test(&rb->mmap_count))
 		perf_buffer_end(rb);
 	ring_buffer_put(rb);

@@ -354,12 +354,19 @@ void perf_persistent_instance_free(struct perf_persistent_instance *inst);
 void perf_persistent_put_user(struct perf_event *event);
 void perf_persistent_instance_finish(struct perf_persistent_instance *inst);
 
+/* For __free(): an error or NULL is no session. */
+static inline void perf_persistent_session_put(struct perf_persistent_session *session)
+{
+	if (!IS_ERR_OR_NULL(session))
+		kobject_put(&session->kobj);
+}
+
 DEFINE_FREE(perf_persistent_session, struct perf_persistent_session *,
-	    if (!IS_ERR_OR_NULL(_T)) kobject_put(&_T->kobj))
+	    perf_persistent_session_put(_T))
 DEFINE_FREE(perf_persistent_instance, struct perf_persistent_instance *,
-	    if (!IS_ERR_OR_NULL(_T)) perf_persistent_instance_free(_T))
+	    perf_persistent_instance_free(_T))
 DEFINE_FREE(perf_persistent_buffer, struct perf_buffer *,
-	    if (!IS_ERR_OR_NULL(_T)) perf_persistent_buffer_free(_T))
+	    perf_persistent_buffer_free(_T))
 
 /* args.c */
 int perf_persistent_copy_struct(void *dst, size_t size, size_t min,

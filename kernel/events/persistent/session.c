@@ -100,6 +100,9 @@ perf_persistent_instance_create(struct perf_event *event, const struct perf_pers
 /* Undo perf_persistent_instance_create(); the instance is in no session. */
 void perf_persistent_instance_free(struct perf_persistent_instance *inst)
 {
+	if (IS_ERR_OR_NULL(inst))
+		return;
+
 	kfree(inst->member);
 	put_pid(inst->pid);
 	put_pid(inst->tgid);

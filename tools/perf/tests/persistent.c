@@ -178,7 +178,8 @@ static int test__targets(struct test_suite *test __maybe_unused, int subtest __m
 	TEST_ASSERT_VAL("unknown", has_target(&info, -EACCES, "", "tasks"));
 	TEST_ASSERT_VAL("one CPU", has_target(&info, -EACCES, "3", "CPU 3"));
 	TEST_ASSERT_VAL("CPUs", has_target(&info, -EACCES, "0,2-4,6", "CPUs 0,2-4,6"));
-	TEST_ASSERT_VAL("more CPUs", has_target(&info, -EACCES, "0,2-4,6,8,10,12,14,16,18", "11 CPUs"));
+	TEST_ASSERT_VAL("more CPUs", has_target(&info, -EACCES, "0,2-4,6,8,10,12,14,16,18",
+						"11 CPUs"));
 
 	info.cgroups = strlist__new("/web", NULL);
 	TEST_ASSERT_VAL("Not enough memory", info.cgroups);

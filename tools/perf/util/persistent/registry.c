@@ -12,14 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <linux/capability.h>
 #include <linux/ctype.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include <linux/time64.h>
 #include <linux/zalloc.h>
 #include <sys/ioctl.h>
-#include "cap.h"
 #include "debug.h"
 #include "perf-sys.h"
 #include "pmu.h"
@@ -299,12 +297,6 @@ int persistent__find_name(const char *name)
 	return sscanf(buf, "id=%x", &id) == 1 ? (int)id : -ENOENT;
 }
 
-/* CAP_SYS_ADMIN includes CAP_PERFMON. */
-bool persistent__capable(void)
-{
-	return perf_cap__capable(CAP_PERFMON) || perf_cap__capable(CAP_SYS_ADMIN);
-}
-
 /*
  * Returns the id of a session with this name or id, or a negative error; prints no message.
  * Without CAP_PERFMON the kernel prefixes the name with the owner's uid. Only users without
@@ -313,7 +305,6 @@ bool persistent__capable(void)
 int persistent__lookup(const char *str)
 {
 	char own[sizeof("u4294967295-") + PERF_PERSISTENT_NAME_MAX];
-	const char *names[] = { str, own };
 	bool own_first = !persistent__capable();
 	u32 id;
 	int ret;
@@ -327,10 +318,10 @@ int persistent__lookup(const char *str)
 		return -EINVAL;
 
 	snprintf(own, sizeof(own), "u%u-%s", geteuid(), str);
-	ret = persistent__find_name(names[own_first]);
+	ret = persistent__find_name(own_first ? own : str);
 	/* A name that is too long with the prefix cannot exist. */
 	if (ret < 0)
-		ret = persistent__find_name(names[!own_first]);
+		ret = persistent__find_name(own_first ? str : own);
 	return ret == -EINVAL ? -ENOENT : ret;
 }
 

@@ -31,7 +31,6 @@ struct option;
  */
 int persistent__type(void);
 bool persistent__valid_name(const char *name);
-bool persistent__capable(void);
 int persistent__lookup(const char *str);
 int persistent__find(const char *str);
 int persistent__choose(int argc, const char **argv, u32 **ids, int *err);
@@ -79,6 +78,7 @@ int persistent__check_options(const struct option *options, const char * const *
 			      bool allowed, const char *with);
 
 /* Parsers of settings that the user types */
+bool persistent__capable(void);
 u64 persistent__max_ttl(void);
 u64 persistent__parse_time(const char *str);
 u64 persistent__parse_bytes(const char *str);

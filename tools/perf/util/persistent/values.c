@@ -12,11 +12,13 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/capability.h>
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <linux/time64.h>
 #include <api/fs/fs.h>
 #include <subcmd/parse-options.h>
+#include "cap.h"
 #include "debug.h"
 
 struct value_unit {
@@ -114,6 +116,12 @@ bool persistent__parse_number(const char *str, int base, u32 max, u32 *nr)
 	val = strtoull(str, &end, base);
 	*nr = val;
 	return !*end && !errno && val <= max;
+}
+
+/* CAP_SYS_ADMIN includes CAP_PERFMON. */
+bool persistent__capable(void)
+{
+	return perf_cap__capable(CAP_PERFMON) || perf_cap__capable(CAP_SYS_ADMIN);
 }
 
 /* The maximum time to live for this user, in ns */

@@ -39,21 +39,21 @@ static bool write_with_stack(void *where, unsigned long sp)
 #endif
 }
 
+static struct perf_event_mmap_page *page;
+static size_t page_size;
+static char *area;
+static int fd;
+
 FIXTURE(user_stack)
 {
 	struct perf_event_attr attr;
-	struct perf_event_mmap_page *page;
-	size_t page_size;
-	char *area;
-	int fd;
 };
 
 FIXTURE_SETUP(user_stack)
 {
-	self->page_size = sysconf(_SC_PAGESIZE);
-	self->area = mmap(NULL, self->page_size, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ASSERT_NE(MAP_FAILED, self->area);
+	page_size = sysconf(_SC_PAGESIZE);
+	area = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, area);
 	self->attr = (struct perf_event_attr) {
 		.type			= PERF_TYPE_SOFTWARE,
 		.size			= sizeof(self->attr),
@@ -65,43 +65,37 @@ FIXTURE_SETUP(user_stack)
 		.exclude_kernel		= 1,
 		.exclude_hv		= 1,
 	};
-	self->fd = -1;
-	if (!write_with_stack(self->area, 4096))
+	if (!write_with_stack(area, 4096))
 		SKIP(return, "not written for this architecture");
 }
 
 FIXTURE_TEARDOWN(user_stack)
 {
-	close(self->fd);
 }
 
-static void open_event(struct __test_metadata *_metadata, FIXTURE_DATA(user_stack) *self)
+static bool open_event(struct perf_event_attr *attr)
 {
-	self->fd = syscall(__NR_perf_event_open, &self->attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (self->fd < 0)
-		SKIP(return, "no event of this task");
-	self->page = mmap(NULL, (1 + PAGES) * self->page_size, PROT_READ | PROT_WRITE,
-			  MAP_SHARED, self->fd, 0);
-	ASSERT_NE(MAP_FAILED, self->page);
+	fd = syscall(__NR_perf_event_open, attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	page = mmap(NULL, (1 + PAGES) * page_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return page != MAP_FAILED;
 }
 
 /* Have a page fault with this stack pointer; returns the size of the largest record. */
-static __u16 sample(struct __test_metadata *_metadata, FIXTURE_DATA(user_stack) *self,
-		    unsigned long sp)
+static __u16 sample(struct __test_metadata *_metadata, unsigned long sp)
 {
-	__u64 pos = self->page->data_head, head;
+	__u64 pos = page->data_head, head;
 	struct perf_event_header *header;
 	__u16 largest = 0;
 
-	ASSERT_EQ(0, madvise(self->area, self->page_size, MADV_DONTNEED));
-	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_ENABLE, 0));
-	write_with_stack(self->area, sp);
-	ASSERT_EQ(0, ioctl(self->fd, PERF_EVENT_IOC_DISABLE, 0));
+	ASSERT_EQ(0, madvise(area, page_size, MADV_DONTNEED));
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_ENABLE, 0));
+	write_with_stack(area, sp);
+	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_DISABLE, 0));
 
-	head = self->page->data_head;
+	head = page->data_head;
 	ASSERT_LT(pos, head);
 	while (pos < head) {
-		header = (void *)((char *)self->page + self->page_size + pos);
+		header = (void *)((char *)page + page_size + pos);
 		ASSERT_EQ(PERF_RECORD_SAMPLE, header->type);
 		ASSERT_LT(0, header->size);
 		ASSERT_EQ(0, header->size % 8);
@@ -119,10 +113,11 @@ TEST_F(user_stack, end)
 {
 	unsigned int bits, i;
 
-	open_event(_metadata, self);
+	if (!open_event(&self->attr))
+		SKIP(return, "no event of this task");
 	for (bits = 32; bits < 8 * sizeof(long); bits++) {
 		for (i = 0; i < 2; i++)
-			sample(_metadata, self, (1UL << bits) - i * self->page_size - 5);
+			sample(_metadata, (1UL << bits) - i * page_size - 5);
 	}
 }
 
@@ -132,8 +127,9 @@ TEST_F(user_stack, registers)
 	self->attr.sample_type |= PERF_SAMPLE_REGS_INTR;
 	self->attr.sample_regs_intr = 0xff;
 	self->attr.sample_stack_user = MAX_STACK;
-	open_event(_metadata, self);
-	ASSERT_LT(MAX_STACK - 1024, sample(_metadata, self, 1UL << 32));
+	if (!open_event(&self->attr))
+		SKIP(return, "no event of this task");
+	ASSERT_LT(MAX_STACK - 1024, sample(_metadata, 1UL << 32));
 }
 
 TEST_HARNESS_MAIN
