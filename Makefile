@@ -27,8 +27,10 @@ arm64 = $(patsubst arm64-%,%,$(patsubst arm64,arm64-plain,$(filter arm64%,$(KERN
 # Here "kernels" stands for the kernels of each architecture.
 parts = $(foreach arch,x86_64 arm64,$(if $($(arch)),$(addprefix $(arch)/,$(subst kernels,$($(arch)),$(1)))))
 
-# Do not pass the variables of this make on to the kernel's.
+# Do not pass the variables of this make on to the kernel's. make ci runs make, which would print
+# the directories in the middle of lists that scripts read.
 MAKEOVERRIDES :=
+MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 
 .DEFAULT_GOAL := help
