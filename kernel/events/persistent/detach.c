@@ -225,9 +225,7 @@ static int join_session(struct perf_persistent_session *session,
 
 	lockdep_assert_held(&session->control);
 
-	/* Nobody else joins, so this is the number of the instance. */
-	err = xa_reserve(&session->instances, session->next_instance, GFP_KERNEL_ACCOUNT) ?:
-	      detach_locked(session, inst, rb, d);
+	err = detach_locked(session, inst, rb, d);
 	if (err) {
 		/*
 		 * This may free events that were redirected to the buffer. Meanwhile the

@@ -18,7 +18,6 @@
 #include <linux/sysfs.h>
 #include <linux/uidgid.h>
 #include <linux/workqueue.h>
-#include <linux/xarray.h>
 
 #include "../internal.h"
 
@@ -92,7 +91,7 @@ struct perf_persistent_member {
  */
 struct perf_persistent_session {
 	struct kobject			kobj;
-	struct xarray			instances;
+	struct rb_root			instances;
 	struct rb_root			keys;
 	struct list_head		members;
 	u32				nr_instances;
@@ -182,6 +181,7 @@ static_assert(sizeof(struct perf_persistent_key) == 2 * sizeof(void *) + 2 * siz
 /**
  * struct perf_persistent_instance - a perf event that the registry keeps
  * @rcu:	   for kfree_rcu()
+ * @nr_node:	   in perf_persistent_session::instances
  * @key_node:	   in perf_persistent_session::keys, unless a newer instance has replaced it
  * @key:	   what it measures; @event has a reference to the target
  * @session:	   its session
@@ -201,6 +201,7 @@ static_assert(sizeof(struct perf_persistent_key) == 2 * sizeof(void *) + 2 * siz
  */
 struct perf_persistent_instance {
 	struct rcu_head			rcu;
+	struct rb_node			nr_node;
 	struct rb_node			key_node;
 	struct perf_persistent_key	key;
 	struct perf_persistent_session	*session;

@@ -93,15 +93,32 @@ perf_persistent_instance_lookup(struct perf_persistent_session *session,
 	return from_key_node(rb_find(key, &session->keys, key_cmp));
 }
 
+static bool nr_less(struct rb_node *a, const struct rb_node *b)
+{
+	return rb_entry(a, struct perf_persistent_instance, nr_node)->nr <
+	       rb_entry(b, struct perf_persistent_instance, nr_node)->nr;
+}
+
 /* Find the first instance whose number is at least @nr, or NULL */
 struct perf_persistent_instance *
 perf_persistent_instance_from(struct perf_persistent_session *session, u32 nr)
 {
-	unsigned long index = nr;
+	struct rb_node *node = session->instances.rb_node;
+	struct perf_persistent_instance *inst, *found = NULL;
 
 	lockdep_assert_held(&perf_persistent_mutex);
 
-	return xa_find(&session->instances, &index, U32_MAX, XA_PRESENT);
+	while (node) {
+		inst = rb_entry(node, struct perf_persistent_instance, nr_node);
+		if (inst->nr >= nr) {
+			found = inst;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+
+	return found;
 }
 
 /* Get the next event from instance *@nr on, for put_event(), or NULL */
@@ -200,8 +217,7 @@ int perf_persistent_instance_link(struct perf_persistent_session *session,
 	inst->member->nr_instances++;
 	inst->nr = session->next_instance;
 	WRITE_ONCE(session->next_instance, inst->nr + 1);
-	/* The entry is reserved. */
-	xa_store(&session->instances, inst->nr, inst, 0);
+	rb_add(&inst->nr_node, &session->instances, nr_less);
 	session->nr_instances++;
 	refcount_inc(&session->nr_unfinished);
 	refcount_inc(&event->persistent->users);
@@ -241,7 +257,7 @@ perf_persistent_instance_unlink(struct perf_persistent_session *session,
 	WRITE_ONCE(event->persistent->instance, NULL);
 	if (!RB_EMPTY_NODE(&inst->key_node))
 		rb_erase(&inst->key_node, &session->keys);
-	xa_erase(&session->instances, inst->nr);
+	rb_erase(&inst->nr_node, &session->instances);
 	session->nr_instances--;
 	if (!--inst->member->nr_instances) {
 		list_del(&inst->member->entry);

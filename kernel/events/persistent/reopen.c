@@ -44,8 +44,9 @@ static struct perf_event *get_event(struct perf_persistent_session *session, u64
 	if (task || cpu != -1) {
 		inst = perf_persistent_instance_lookup(session, &key);
 	} else {
-		inst = nr ? xa_load(&session->instances, nr - 1) :
-			    perf_persistent_instance_from(session, 0);
+		inst = perf_persistent_instance_from(session, nr ? nr - 1 : 0);
+		if (inst && nr && inst->nr != nr - 1)
+			inst = NULL;
 	}
 	if (!inst)
 		return ERR_PTR(-ENOENT);

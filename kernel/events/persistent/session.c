@@ -22,6 +22,7 @@
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 #include <linux/trace_events.h>
+#include <linux/xarray.h>
 
 #include <trace/events/perf_persistent.h>
 
@@ -234,7 +235,7 @@ static struct perf_persistent_session *session_alloc(const struct perf_persisten
 		return NULL;
 
 	kobject_init(&session->kobj, &perf_persistent_session_ktype);
-	xa_init_flags(&session->instances, XA_FLAGS_ACCOUNT);
+	session->instances = RB_ROOT;
 	session->keys = RB_ROOT;
 	INIT_LIST_HEAD(&session->members);
 	refcount_set(&session->nr_unfinished, 1);

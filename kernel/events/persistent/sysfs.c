@@ -142,7 +142,6 @@ static void session_release(struct kobject *kobj)
 	struct perf_persistent_session *session = to_session(kobj);
 
 	kernfs_put(session->event_kn);
-	xa_destroy(&session->instances);
 	kfree(session);
 }
 
