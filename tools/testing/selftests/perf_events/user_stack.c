@@ -72,13 +72,6 @@ FIXTURE_TEARDOWN(user_stack)
 {
 }
 
-static bool open_event(struct perf_event_attr *attr)
-{
-	fd = syscall(__NR_perf_event_open, attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	page = mmap(NULL, (1 + PAGES) * page_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	return page != MAP_FAILED;
-}
-
 /* Have a page fault with this stack pointer, and check its record. */
 static void sample(struct __test_metadata *_metadata, unsigned long sp)
 {
@@ -107,8 +100,12 @@ TEST_F(user_stack, end)
 {
 	unsigned int bits, i;
 
-	if (!open_event(&self->attr))
+	fd = syscall(__NR_perf_event_open, &self->attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
 		SKIP(return, "no event of this task");
+	page = mmap(NULL, (1 + PAGES) * page_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, page);
+
 	for (bits = 32; bits < 8 * sizeof(long); bits++) {
 		for (i = 0; i < 2; i++)
 			sample(_metadata, (1UL << bits) - i * page_size - 5);
